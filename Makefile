@@ -1,0 +1,43 @@
+# Two commands: `make book` makes the book, `make test` passes its tests. Both set up what they need.
+PROFILE ?= smoke
+PYTHON  ?= python3
+VENV    := .venv
+RUN     := $(VENV)/bin/python
+READY   := $(VENV)/.ready
+
+.PHONY: book test lab serve benchmarks lint clean
+
+book: $(READY)
+	$(RUN) -m lib book --profile $(PROFILE)
+
+test: $(READY) lint
+	$(RUN) -m pytest -n auto --dist loadfile -m "not book and not browser"
+	$(RUN) -m lib book --profile smoke
+	$(RUN) -m pytest -m "book or browser"
+
+lint: $(READY)
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+
+lab: $(READY)
+	$(VENV)/bin/jupyter lab --port 8888 notebooks
+
+serve: $(READY)
+	$(RUN) -m http.server --bind 127.0.0.1 --directory _build/html 8000
+
+benchmarks: $(READY)
+	$(RUN) -m venv _build/benchmarks-venv
+	_build/benchmarks-venv/bin/python -m pip install --quiet -r requirements.txt -r requirements-benchmarks.txt -c requirements.lock
+	_build/benchmarks-venv/bin/python benchmarks/counting.py
+
+# The environment is made anew when what it should hold has changed.
+$(READY): requirements.txt requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; assert (3, 11) <= sys.version_info[:2] <= (3, 13), "Python 3.11 to 3.13 is needed; set PYTHON=python3.12, say"'
+	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.txt -c requirements.lock
+	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(VENV)/bin/jupytext-config --settings-file $(VENV)/etc/jupyter/labconfig/default_setting_overrides.json set-default-viewer markdown myst
+	touch $(READY)
+
+clean:
+	rm -rf _build

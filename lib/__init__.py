@@ -1,0 +1,6 @@
+"""Shared kernels of *The Memory of Sequence Models*: processes, estimators, theory, reports and runs."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+"""The folder of the book: the one that holds `lib`, `notebooks` and `_toc.yml`."""

@@ -1,0 +1,89 @@
+"""From sources to pages: execute what is not up to date, then let Jupyter Book render the executed notebooks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from lib import ROOT
+from lib.batch.execution import Job, Outcome, execute_all
+from lib.batch.identity import page_key
+from lib.batch.pages import Page, executable_pages, profile_parameters
+
+BUILD = ROOT / "_build"
+
+
+class BuildFailed(RuntimeError):
+    """The book could not be made; the message holds the log of what failed."""
+
+
+def executed_folder(profile: str) -> Path:
+    return BUILD / "executed" / profile
+
+
+def page_job(page: Page, profile: str) -> Job:
+    parameters = profile_parameters(page, profile)
+    return Job(page, parameters, profile, executed_folder(profile) / page.name, page_key(page, profile, parameters))
+
+
+def default_workers() -> int:
+    return min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+def execute_book(
+    profile: str, workers: int | None = None, report: Callable[[Outcome], None] = lambda outcome: None
+) -> list[Job]:
+    """Execute every page that is not up to date at this profile, chapters before the pages that show their results.
+
+    Raises
+    ------
+    BuildFailed
+        when a page fails, after all others have run; the message holds the failing cells with their tracebacks.
+    """
+    jobs = [page_job(page, profile) for page in executable_pages()]
+    for stage in (True, False):
+        stale = [job for job in jobs if job.page.is_chapter is stage and not job.is_done()]
+        failed = [outcome for outcome in execute_all(stale, workers or default_workers(), report) if outcome.failed]
+        if failed:
+            raise BuildFailed("\n\n".join(_describe(outcome) for outcome in failed))
+    return jobs
+
+
+def _describe(outcome: Outcome) -> str:
+    files = "".join(f"\n  {name}" for name in outcome.files)
+    return f"{outcome.page} failed after {outcome.seconds:.0f} s:\n{outcome.error}\nLeft behind:{files or ' nothing'}"
+
+
+def render(profile: str, clean: bool = False) -> Path:
+    """Render the pages with Jupyter Book, warnings as errors; returns the first page.
+
+    Raises
+    ------
+    BuildFailed
+        when Sphinx warns or fails; its own output stands above the message.
+    """
+    if clean:
+        for name in ("html", ".doctrees", "jupyter_execute"):
+            shutil.rmtree(BUILD / name, ignore_errors=True)
+    command = [sys.executable, "-m", "jupyter_book", "build", str(ROOT), "-W", "-n", "--keep-going", "-q"]
+    done = subprocess.run(command, env={**os.environ, "BOOK_PROFILE": profile}, cwd=ROOT, check=False)
+    first = BUILD / "html" / "book" / "index.html"
+    if done.returncode or not first.exists():
+        raise BuildFailed(f"Jupyter Book ended with exit status {done.returncode}; the warnings above say where")
+    return first
+
+
+def record_claims(jobs: list[Job], profile: str) -> list[Path]:
+    """Keep the claim records of this profile in `results/claims`, for the scorecard of later builds."""
+    kept = []
+    for job in jobs:
+        if job.page.is_chapter and job.records.stat().st_size:
+            target = ROOT / "results" / "claims" / profile / f"{job.page.name.removeprefix('notebooks/')}.jsonl"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(job.records, target)
+            kept.append(target)
+    return kept

@@ -1,0 +1,110 @@
+"""The command line: run notebooks, build the book, manage corpora, print the scorecard."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from lib import ROOT
+
+
+class Friendly(click.Group):
+    """Bad input is a message, not a traceback."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except (ValueError, OSError) as error:
+            raise click.ClickException(str(error)) from error
+        except KeyboardInterrupt:
+            click.echo("\nstopped; what was finished is kept", err=True)
+            sys.exit(130)
+
+
+@click.group(cls=Friendly, context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """The Memory of Sequence Models: run its notebooks, build its pages, fetch its data."""
+
+
+def _parse(assignments: tuple[str, ...]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ValueError(f"-p takes name=value, got {text!r}")
+        given[name] = yaml.safe_load(value)
+    return given
+
+
+@main.command()
+@click.argument("notebooks", nargs=-1, required=True)
+@click.option("-p", "--parameter", "assignments", multiple=True, metavar="NAME=VALUE", help="Change a parameter.")
+@click.option("--profile", default="smoke", show_default=True, help="Sizes to start from.")
+@click.option("-j", "--jobs", default=None, type=click.IntRange(min=1), help="Notebooks at once [default: cores, at most 4].")
+@click.option("-o", "--output", default=None, type=click.Path(file_okay=False, path_type=Path),
+              help="Folder for the executed notebooks [default: _build/runs].")
+def run(notebooks: tuple[str, ...], assignments: tuple[str, ...], profile: str, jobs: int | None, output: Path | None) -> None:
+    """Execute NOTEBOOKS with papermill; `all` means every chapter."""
+    from lib.batch.book import BUILD, default_workers
+    from lib.batch.execution import Job, execute_all
+    from lib.batch.identity import digest
+    from lib.batch.pages import executable_pages, find_page, profile_parameters
+
+    if notebooks == ("all",):
+        pages = [page for page in executable_pages() if page.is_chapter]
+    else:
+        pages = [find_page(name) for name in notebooks]
+    given = _parse(assignments)
+    work = []
+    for page in pages:   # everything is checked before anything starts
+        parameters = {**profile_parameters(page, profile), **page.check_parameters(given)}
+        label = f"-{digest([repr(sorted(parameters.items()))])[:8]}" if parameters else ""
+        work.append(Job(page, parameters, profile, (output or BUILD / "runs") / f"{page.name}{label}"))
+    failed = [outcome for outcome in execute_all(work, jobs or default_workers(), _tell) if outcome.failed]
+    if failed:
+        raise click.ClickException(f"{len(failed)} of {len(work)} notebooks failed")
+
+
+def _tell(outcome: Any) -> None:
+    state = click.style("failed", fg="red") if outcome.failed else click.style("done", fg="green")
+    click.echo(f"{state:>6} {outcome.page} ({outcome.seconds:.0f} s)")
+    if outcome.failed:
+        click.echo(outcome.error, err=True)
+    for name in outcome.files:
+        path = Path(name)
+        click.echo(f"       {path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}")
+
+
+@main.command()
+@click.option("--profile", default="smoke", show_default=True, envvar="BOOK_PROFILE", help="Sizes to execute with.")
+@click.option("-j", "--jobs", default=None, type=click.IntRange(min=1), help="Notebooks at once [default: cores, at most 4].")
+@click.option("--record", is_flag=True, help="Keep the claim records of this profile in results/claims.")
+@click.option("--clean", is_flag=True, help="Render every page anew.")
+def book(profile: str, jobs: int | None, record: bool, clean: bool) -> None:
+    """Execute every notebook and render the book."""
+    from lib.batch.book import BuildFailed, execute_book, record_claims, render
+
+    try:
+        done = execute_book(profile, jobs, _tell)
+        if record:
+            for path in record_claims(done, profile):
+                click.echo(f"recorded {path.relative_to(ROOT)}")
+        first = render(profile, clean)
+    except BuildFailed as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"The book is ready: {first.as_uri()}")
+
+
+@main.command()
+@click.option("--paper", default=None, help="Only the claims of one paper, such as shen2019.")
+def claims(paper: str | None) -> None:
+    """Print the scorecard: every claim and whether it holds."""
+    from lib.batch.book import BUILD
+    from lib.report import scorecard
+
+    folders = sorted(path for path in (BUILD / "executed").glob("*") if path.is_dir())
+    click.echo(scorecard.text_table(scorecard.load_records(folders), paper=paper))

@@ -1,0 +1,215 @@
+"""Executing notebooks: one in a private kernel, many side by side, nothing written half."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing import connection
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from tqdm.auto import tqdm
+
+from lib.batch.pages import Page
+
+CELL_TIMEOUT = 3600   # seconds; a hung cell must not hang the book for ever
+
+
+@dataclass(frozen=True)
+class Job:
+    """One execution: a page, what to change in its parameters, and where its files go (a path without suffix)."""
+
+    page: Page
+    parameters: Mapping[str, Any]
+    profile: str
+    target: Path
+    key: str = ""
+
+    @property
+    def notebook(self) -> Path:
+        return _with(self.target, ".ipynb")
+
+    @property
+    def records(self) -> Path:
+        return _with(self.target, ".jsonl")
+
+    @property
+    def stamp(self) -> Path:
+        return _with(self.target, ".stamp.json")
+
+    @property
+    def failed_notebook(self) -> Path:
+        return _with(self.target, ".failed.ipynb")
+
+    @property
+    def log(self) -> Path:
+        return _with(self.target, ".log")
+
+    def is_done(self) -> bool:
+        """True when a complete execution with this very key lies there."""
+        if not (self.key and self.notebook.exists() and self.stamp.exists()):
+            return False
+        return bool(json.loads(self.stamp.read_text(encoding="utf-8")).get("key") == self.key)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    page: str
+    seconds: float
+    error: str = ""          # the failing cell and its traceback; empty when all is well
+    files: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.error)
+
+
+def execute(job: Job, progress: bool = False) -> Outcome:
+    """Run one page through papermill, in this process.
+
+    The executed notebook appears under its name only when every cell has run. When one fails, the copy as far as it
+    came and the traceback are left beside it as `.failed.ipynb` and `.log`.
+    """
+    import papermill   # half a second that readers of the other functions need not wait for
+
+    from lib.batch.kernels import PrivateKernelManager
+
+    job.target.parent.mkdir(parents=True, exist_ok=True)
+    partial = _with(job.target, f".partial-{os.getpid()}.ipynb")
+    partial_records = _with(job.target, f".partial-{os.getpid()}.jsonl")
+    for leftover in (job.failed_notebook, job.log, job.stamp, partial_records):
+        leftover.unlink(missing_ok=True)
+    environment = {
+        "BOOK_PAGE": job.page.name, "BOOK_PROFILE": job.profile, "BOOK_RECORDS": str(partial_records),
+        "BOOK_RECORDS_DIR": str(job.target.parents[job.page.name.count("/")]),
+        "TQDM_DISABLE": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
+    start = time.monotonic()
+    try:
+        with _environment(environment):
+            papermill.execute_notebook(
+                job.page.notebook(), str(partial), parameters=dict(job.parameters), kernel_name="python3",
+                progress_bar={"desc": job.page.name, "unit": "cell"} if progress else False,
+                cwd=str(job.page.source.parent), execution_timeout=CELL_TIMEOUT, request_save_on_cell_execute=True,
+                kernel_manager_class=PrivateKernelManager,
+            )
+    except Exception as error:  # papermill's own, a dead kernel, a timeout: each ends this page and no other
+        message = str(error) if type(error).__name__ == "PapermillExecutionError" else traceback.format_exc()
+        job.log.write_text(f"{job.page.name}\n{message}\n", encoding="utf-8")
+        if partial.exists():
+            os.replace(partial, job.failed_notebook)
+        partial_records.unlink(missing_ok=True)
+        return Outcome(job.page.name, time.monotonic() - start, message, (str(job.failed_notebook), str(job.log)))
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        partial_records.unlink(missing_ok=True)
+        raise
+    seconds = time.monotonic() - start
+    _strip_run_metadata(partial)
+    partial_records.touch()
+    os.replace(partial_records, job.records)
+    os.replace(partial, job.notebook)
+    _write_whole(job.stamp, json.dumps({"key": job.key, "seconds": round(seconds, 1), "profile": job.profile}))
+    return Outcome(job.page.name, seconds, files=(str(job.notebook),))
+
+
+def execute_all(jobs: Sequence[Job], workers: int, report: Callable[[Outcome], None]) -> list[Outcome]:
+    """Run jobs side by side, each in a process of its own; one that fails does not stop the others.
+
+    `report` is called as each ends. Ctrl-C ends the running ones and removes their half-written files; what was
+    finished stays.
+    """
+    if len(jobs) == 1:
+        outcome = execute(jobs[0], progress=sys.stderr.isatty())
+        report(outcome)
+        return [outcome]
+    # papermill changes the working directory of its process, so notebooks cannot share one.
+    context = multiprocessing.get_context("spawn")
+    waiting, outcomes = list(jobs), []
+    running: dict[Connection, tuple[BaseProcess, Job]] = {}
+    with tqdm(total=len(jobs), unit="notebook", disable=None if jobs else True) as bar:
+        try:
+            while waiting or running:
+                while waiting and len(running) < workers:
+                    receiver, sender = context.Pipe(duplex=False)
+                    process = context.Process(target=_execute_and_send, args=(waiting[0], sender))
+                    process.start()
+                    sender.close()
+                    running[receiver] = process, waiting.pop(0)
+                for ready in connection.wait(list(running)):
+                    assert isinstance(ready, Connection)
+                    process, job = running.pop(ready)
+                    try:
+                        outcome = ready.recv()
+                    except EOFError:
+                        process.join()
+                        _remove_partial(job, process.pid)
+                        outcome = Outcome(job.page.name, 0.0, f"its process ended with exit code {process.exitcode}")
+                    process.join()
+                    outcomes.append(outcome)
+                    bar.update()
+                    report(outcome)
+        finally:
+            for process, job in running.values():
+                process.kill()   # its kernel ends by itself when it finds its parent gone
+                process.join()
+                _remove_partial(job, process.pid)
+    return outcomes
+
+
+def _execute_and_send(job: Job, sender: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)   # Ctrl-C is for the parent, which ends this process
+    sender.send(execute(job))
+
+
+def _remove_partial(job: Job, pid: int | None) -> None:
+    for leftover in job.target.parent.glob(f"{job.target.name}.partial-{pid}*"):
+        leftover.unlink(missing_ok=True)
+
+
+def _with(target: Path, suffix: str) -> Path:
+    return target.with_name(target.name + suffix)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)
+
+
+class _environment:
+    """Environment variables for the kernel that is started inside the block."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._new = dict(variables)
+
+    def __enter__(self) -> None:
+        self._old = {name: os.environ.get(name) for name in self._new}
+        os.environ.update(self._new)
+
+    def __exit__(self, *_: object) -> None:
+        for name, value in self._old.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _strip_run_metadata(path: Path) -> None:
+    """Remove papermill's paths and times: they name this machine and differ from run to run."""
+    notebook = nbformat.read(path, as_version=4)
+    notebook.metadata.pop("papermill", None)
+    for cell in notebook.cells:
+        for name in ("papermill", "execution"):
+            cell.metadata.pop(name, None)
+    nbformat.write(notebook, path)

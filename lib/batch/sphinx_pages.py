@@ -1,0 +1,124 @@
+"""Sphinx extension: pages are rendered from their executed copies, and the build is strict.
+
+With it, `jupyter-book build .` gives the same pages as `make book`: it executes what is not up to date through the
+same papermill runs, hands the executed copies to MyST-NB, and fails on a warning or an image without alternative text.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+from sphinx.util import logging
+
+from lib import ROOT
+from lib.batch.book import BuildFailed, execute_book, executed_folder
+from lib.batch.execution import Job, Outcome
+
+logger = logging.getLogger(__name__)
+LOCAL_JUPYTER = "http://127.0.0.1:8888"
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("config-inited", _execute_pages)
+    app.connect("builder-inited", _be_strict)
+    app.connect("env-get-outdated", _changed_pages)
+    app.connect("doctree-read", _require_alternative_text)
+    app.connect("html-page-context", _offer_local_jupyter, priority=900)
+    app.connect("build-finished", _prune_mathjax, priority=900)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def executed_notebook(_: str, *, path: str) -> nbformat.NotebookNode:
+    """Reader for MyST-NB: the executed copy in place of the source text."""
+    return nbformat.read(path, as_version=4)
+
+
+def _execute_pages(app: Sphinx, config: Any) -> None:
+    profile = os.environ.get("BOOK_PROFILE", "smoke")
+    try:
+        jobs = execute_book(profile, report=_report)
+    except (BuildFailed, ValueError) as error:
+        raise ExtensionError(str(error)) from error
+    app._book_jobs = {job.page.name: job for job in jobs}  # type: ignore[attr-defined]
+    config.nb_custom_formats = {
+        f"/{job.page.name}.md": [f"{__name__}.executed_notebook", {"path": str(job.notebook)}, False] for job in jobs
+    }
+    url = repository_url()
+    if url:
+        config.html_theme_options["repository_url"] = url
+
+
+def _report(outcome: Outcome) -> None:
+    logger.info("%s %s (%.0f s)", "failed" if outcome.failed else "executed", outcome.page, outcome.seconds)
+
+
+def _be_strict(app: Sphinx) -> None:
+    app.warningiserror = True
+    app.keep_going = True
+
+
+def _jobs(app: Sphinx) -> dict[str, Job]:
+    return app._book_jobs  # type: ignore[attr-defined,no-any-return]
+
+
+def _changed_pages(app: Sphinx, env: Any, added: set[str], changed: set[str], removed: set[str]) -> list[str]:
+    """Pages that were executed again since Sphinx last read them, although their source is the same."""
+    keys = {name: f"{executed_folder(job.profile)} {job.key}" for name, job in _jobs(app).items()}
+    known = getattr(env, "book_page_keys", {})
+    env.book_page_keys = keys
+    return [name for name, key in keys.items() if known.get(name) != key and name in env.found_docs]
+
+
+def _require_alternative_text(app: Sphinx, doctree: nodes.document) -> None:
+    for image in doctree.findall(nodes.image):
+        if not str(image.get("alt", "")).strip():
+            logger.warning("image without alternative text: %s", image.get("uri"), location=image)
+
+
+def repository_url() -> str:
+    """Where the book's sources are published: the setting BOOK_REPOSITORY, else git's `origin` if it is a web address."""
+    url = os.environ.get("BOOK_REPOSITORY", "")
+    if not url:
+        git = subprocess.run(["git", "-C", str(ROOT), "remote", "get-url", "origin"], capture_output=True, text=True,
+                             check=False)
+        url = git.stdout.strip()
+    if url.startswith("git@") and ":" in url:
+        host, _, path = url.removeprefix("git@").partition(":")
+        url = f"https://{host}/{path}"
+    return url.removesuffix(".git") if url.startswith("https://") else ""
+
+
+def _offer_local_jupyter(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """A launch button that needs no service: the Jupyter that `make lab` starts on this machine."""
+    if pagename not in _jobs(app):
+        return
+    button = {
+        "type": "link", "text": "Jupyter here", "icon": "fas fa-laptop-code",
+        "tooltip": "Open in the Jupyter on this machine (start it with make lab)",
+        "url": f"{LOCAL_JUPYTER}/lab/tree/{pagename}.md",
+    }
+    buttons = context.setdefault("header_buttons", [])
+    for group in buttons:
+        if group.get("label") == "launch-buttons":
+            group["buttons"].append(button)
+            return
+    buttons.append({
+        "type": "group", "buttons": [button], "icon": "fas fa-rocket", "tooltip": "Launch", "text": "Launch",
+        "label": "launch-buttons",
+    })
+
+
+def _prune_mathjax(app: Sphinx, error: Exception | None) -> None:
+    """Leave out the builds of MathJax that no page loads: 15 of its 24 MB."""
+    mathjax = Path(app.outdir) / "_static" / "mathjax"
+    if error is None and mathjax.is_dir():
+        for build in mathjax.glob("*.js"):
+            if build.name != Path(app.config.mathjax_path).name:
+                build.unlink()

@@ -1,0 +1,92 @@
+"""The build fails, and says why: a failing cell, a broken link, a figure without alternative text."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lib import ROOT
+from lib.batch.identity import digest, page_key
+from lib.batch.pages import find_page
+
+HEAD = """---
+jupytext:
+  text_representation: {extension: .md, format_name: myst}
+kernelspec: {display_name: Python 3, language: python, name: python3}
+---
+
+"""
+FIGURE = """```{code-cell} python
+---
+mystnb:
+  figure:
+    name: fig-line
+    caption: A line.
+  image:
+    ALT: A rising line.
+---
+import matplotlib.pyplot as plt
+plt.plot([0, 1]); plt.show()
+```
+"""
+
+
+@pytest.fixture
+def small_book(tmp_path: Path) -> Path:
+    """A copy of the house with one chapter in it."""
+    for name in ("lib", "book", "results"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("_config.yml", "requirements.lock"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    contents = {"format": "jb-book", "root": "book/index", "chapters": [{"file": "notebooks/chapter"}]}
+    (tmp_path / "_toc.yml").write_text(yaml.safe_dump(contents))
+    (tmp_path / "book" / "index.md").write_text("# A small book\n\nWelcome.\n")
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "profiles.yml").write_text("laptop: {}\n")
+    return tmp_path
+
+
+def build(folder: Path, *chapter: str) -> tuple[int, str]:
+    (folder / "notebooks" / "chapter.md").write_text(HEAD + "# A chapter\n\n" + "\n".join(chapter))
+    done = subprocess.run([sys.executable, "-m", "lib", "book"], cwd=folder, capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": str(folder)})
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_sound_book_is_built_and_its_address_printed(small_book: Path) -> None:
+    status, log = build(small_book, FIGURE.replace("ALT", "alt"))
+    assert status == 0, log
+    assert (small_book / "_build" / "html" / "book" / "index.html").as_uri() in log
+    page = (small_book / "_build" / "html" / "notebooks" / "chapter.html").read_text()
+    assert 'alt="A rising line."' in page
+    assert str(small_book) not in page
+
+
+def test_a_failing_cell_fails_the_build_and_its_traceback_is_printed(small_book: Path) -> None:
+    status, log = build(small_book, "```{code-cell} python\nraise RuntimeError('the reason')\n```\n")
+    assert status != 0
+    assert "RuntimeError" in log and "the reason" in log
+    assert not (small_book / "_build" / "html").exists()
+
+
+def test_broken_links_and_figures_without_alternative_text_fail_the_build(small_book: Path) -> None:
+    status, log = build(small_book, FIGURE.replace("ALT", "width"), "[nowhere](no-such-label) {ref}`gone`")
+    assert status != 0
+    assert "image without alternative text" in log
+    assert "no-such-label" in log and "gone" in log
+
+
+def test_the_key_of_a_page_changes_with_all_that_its_numbers_depend_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = find_page("repetitive_sequences")
+    key = page_key(page, "smoke", {})
+    assert key == page_key(page, "smoke", {})
+    assert key != page_key(page, "laptop", {})
+    assert key != page_key(page, "smoke", {"seed": 1})
+    monkeypatch.setattr("lib.batch.identity.tree_digest", lambda *folders, suffixes: digest(["another lib"]))
+    assert key != page_key(page, "smoke", {})

@@ -1,0 +1,50 @@
+"""The command line answers bad input with what exists, and says nothing happened when nothing did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lib.batch import cli
+
+
+def call(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(cli.main, list(words))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (("run", "binary_sequence"), "did you mean 'binary_sequences'?"),
+    (("run", "repetitive_sequences", "-p", "pp=0.1"), "has no parameter 'pp'"),
+    (("run", "repetitive_sequences", "-p", "p"), "-p takes name=value, got 'p'"),
+    (("run", "all", "--profile", "huge"), "unknown profile 'huge'; there are: smoke, laptop, paper"),
+    (("book", "--profile", "huge"), "unknown profile 'huge'"),
+    (("data", "fetch", "wikitext3"), "wikitext2"),
+    (("data", "verify", "wikitext3"), "wikitext2"),
+    (("claims", "--paper", "shen2020"), "shen2019"),
+])
+def test_bad_input_ends_with_a_message_that_says_what_is_allowed(words: tuple[str, ...], message: str) -> None:
+    status, output = call(*words)
+    assert status == 1 and message in output
+
+
+def test_nothing_is_written_when_one_of_several_notebooks_is_misspelt(tmp_path: Path) -> None:
+    status, _ = call("run", "repetitive_sequences", "no_such_chapter", "-o", str(tmp_path / "out"))
+    assert status == 1 and not (tmp_path / "out").exists()
+
+
+def test_data_list_shows_every_corpus_and_whether_it_is_here() -> None:
+    status, output = call("data", "list")
+    assert status == 0
+    for name in ("sotu", "books", "wikitext2", "wikitext103", "ptb", "text8", "gpt2_samples"):
+        assert name in output
+
+
+def test_claims_prints_every_paper() -> None:
+    status, output = call("claims")
+    assert status == 0
+    for claim in ("shen-eq46", "l2m-fig4", "kerg-thm1", "ngram-thm41"):
+        assert claim in output

@@ -1,0 +1,105 @@
+"""Executing notebooks: failures are loud and local, nothing is written half, many run at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from lib import ROOT
+from lib.batch.execution import Job, execute, execute_all
+
+
+def job(page, tmp_path: Path, **parameters) -> Job:
+    return Job(page, parameters, "smoke", tmp_path / "out" / page.name, key="k")
+
+
+def outputs(path: Path) -> str:
+    notebook = nbformat.read(path, as_version=4)
+    return "".join(o.get("text", "") for cell in notebook.cells for o in cell.get("outputs", []))
+
+
+def test_an_executed_copy_carries_outputs_parameters_and_no_machine_paths(make_page, tmp_path: Path) -> None:
+    work = job(make_page("a", "print(f'p is {p}')", parameters="p = 0.2   # bias"), tmp_path, p=0.3)
+    outcome = execute(work)
+    assert not outcome.failed, outcome.error
+    assert work.is_done()
+    assert "p is 0.3" in outputs(work.notebook)
+    assert str(tmp_path) not in work.notebook.read_text()
+    assert not list(work.notebook.parent.glob("*partial*"))
+
+
+def test_a_failing_notebook_leaves_its_copy_and_traceback_and_the_others_go_on(make_page, tmp_path: Path) -> None:
+    good = [job(make_page(f"good{i}", f"print({i})"), tmp_path) for i in range(3)]
+    bad = job(make_page("bad", "print('before')", "raise RuntimeError('the reason')", "print('after')"), tmp_path)
+    outcomes = {o.page: o for o in execute_all([bad, *good], workers=2, report=lambda outcome: None)}
+    assert all(work.is_done() and not outcomes[work.page.name].failed for work in good)
+    assert outcomes[bad.page.name].failed
+    assert not bad.notebook.exists() and not bad.is_done()
+    assert "the reason" in bad.log.read_text() and "RuntimeError" in outcomes[bad.page.name].error
+    assert "before" in outputs(bad.failed_notebook) and "after" not in outputs(bad.failed_notebook)
+
+
+def test_a_kernel_that_dies_is_a_failure(make_page, tmp_path: Path) -> None:
+    work = job(make_page("dies", "import os; os._exit(1)"), tmp_path)
+    outcome = execute(work)
+    assert outcome.failed and not work.is_done()
+    assert "DeadKernelError" in outcome.error
+
+
+def test_another_key_means_not_done(make_page, tmp_path: Path) -> None:
+    work = job(make_page("a", "1"), tmp_path)
+    assert not work.is_done()
+    execute(work)
+    assert work.is_done()
+    assert not Job(work.page, {}, "smoke", work.target, key="other").is_done()
+    assert json.loads(work.stamp.read_text())["key"] == "k"
+
+
+def test_records_of_checks_appear_only_when_the_page_succeeds(make_page, tmp_path: Path) -> None:
+    write = "import os; open(os.environ['BOOK_RECORDS'], 'a').write('{}\\n')"
+    good, bad = job(make_page("good", write), tmp_path), job(make_page("bad", write, "1/0"), tmp_path)
+    for work in (good, bad):
+        execute(work)
+    assert good.records.read_text() == "{}\n"
+    assert not bad.records.exists() and not list(bad.target.parent.glob("*partial*"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows kernels use TCP")
+def test_kernels_talk_through_private_sockets(make_page, tmp_path: Path) -> None:
+    cell = "from ipykernel.connect import get_connection_info; print(get_connection_info())"
+    work = job(make_page("a", cell), tmp_path)
+    execute(work)
+    assert '"transport": "ipc"' in outputs(work.notebook)
+
+
+def test_an_interrupt_keeps_what_is_finished_and_leaves_nothing_half(make_page, tmp_path: Path) -> None:
+    make_page("quick", "print('done')")
+    make_page("slow", "import time; time.sleep(300)")
+    script = f"""
+from pathlib import Path
+from lib.batch.execution import Job, execute_all
+from lib.batch.pages import Page
+root = Path({str(tmp_path)!r})
+if __name__ == "__main__":
+    jobs = [Job(Page(f"notebooks/{{n}}", root), {{}}, "smoke", root / "out" / n, "k") for n in ("quick", "slow")]
+    execute_all(jobs, 2, lambda outcome: print("ended", outcome.page, flush=True))
+"""
+    (tmp_path / "script.py").write_text(script)
+    running = subprocess.Popen([sys.executable, str(tmp_path / "script.py")], stdout=subprocess.PIPE, text=True,
+                               stderr=subprocess.DEVNULL, start_new_session=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert running.stdout is not None
+    assert "quick" in running.stdout.readline()
+    time.sleep(0.5)
+    os.killpg(running.pid, signal.SIGINT)
+    assert running.wait(timeout=60) != 0
+    left = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"quick.ipynb", "quick.stamp.json"} <= left
+    assert not any(name.startswith("slow") for name in left), left
