@@ -1,0 +1,211 @@
+"""Check a claim where it is made: compare, refuse to go on if it fails, record, show one line on the page.
+
+>>> check("shen-eq46", measured, expected, tolerance=1e-12, part="orthant probability")
+"""
+
+from __future__ import annotations
+
+import datetime
+import html
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lib.report import provenance, records
+from lib.report.catalogue import Claim, find
+from lib.report.comparison import Comparison, inside_bounds, inside_interval, show, within_tolerance
+from lib.report.page import current_page, link, running_shell, show_on_page
+
+OUTCOMES = ("holds", "reduced", "corrected", "differs")
+WORDS = {
+    "holds": ("✓", "holds"),
+    "reduced": ("◐", "holds at reduced scale"),
+    "corrected": ("✎", "corrected"),
+    "differs": ("✗", "differs"),
+    "not yet": ("○", "not yet"),
+}  # status -> symbol and word: never colour alone
+
+
+class ClaimFailed(AssertionError):
+    """A checked claim did not come out as the chapter says it does."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The line under a check: HTML on a page, text in a terminal."""
+
+    claim: Claim
+    part: str
+    outcome: str
+    sentence: str
+
+    @property
+    def anchor(self) -> str:
+        return anchor(self.claim.id, self.part)
+
+    def __str__(self) -> str:
+        symbol, word = WORDS[self.outcome]
+        name = f"{self.claim.id} ({self.part})" if self.part else self.claim.id
+        return f"{symbol} {word} · {name}: {self.sentence}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        symbol, word = WORDS[self.outcome]
+        address = link("book/scorecard", f"scorecard-{self.claim.id}")
+        name = f'<a href="{address}"><code>{self.claim.id}</code></a>'
+        part = f" ({html.escape(self.part)})" if self.part else ""
+        return (
+            f'<p class="claim-verdict claim-{self.outcome}" id="{self.anchor}">'
+            f'<span class="claim-word"><span aria-hidden="true">{symbol}</span> {word}</span> '
+            f"{name}{part}: {html.escape(self.sentence)}</p>"
+        )
+
+
+def anchor(claim: str, part: str = "") -> str:
+    """The HTML id of a verdict: ``claim-<id>``, and ``-<part>`` in lower case with hyphens."""
+    slug = re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-")
+    return f"claim-{claim}-{slug}" if slug else f"claim-{claim}"
+
+
+def check(
+    claim: str,
+    measured: Any,
+    expected: Any = None,
+    tolerance: float | None = None,
+    *,
+    relative: bool = False,
+    within: Any = None,
+    at_least: Any = None,
+    at_most: Any = None,
+    part: str = "",
+    outcome: str = "holds",
+    printed: Any = None,
+    erratum: int | None = None,
+    paper: Any = None,
+    note: str = "",
+) -> None:
+    """Compare ``measured`` with what the claim says, record the outcome, show it.
+
+    Exactly one comparison, of scalars or arrays:
+
+    - ``expected``, ``tolerance``: ``max |measured - expected| <= tolerance``
+      (``relative``: times ``|expected|``);
+    - ``expected``, ``within=(low, high)`` or array of pairs: the measured interval contains ``expected``;
+    - ``at_least`` and/or ``at_most``: bounds on ``measured``.
+
+    ``outcome`` says what agreement means:
+
+    - ``"holds"``, or ``"reduced"``: holds at reduced scale;
+    - ``"corrected"``: ``erratum`` is its number in the errata; ``printed``, the value of the printed form in
+      the place of ``expected`` (under a bound: of ``measured``), must not agree;
+    - ``"differs"``: the comparison with the paper must fail, and ``note`` says why.
+
+    ``paper`` is the paper's own number, for the scorecard. A failed check records nothing.
+    Raises ``ClaimFailed`` (an ``AssertionError``) if the outcome is not the stated one, ``ValueError`` for an
+    unknown claim or outcome, NaN, empty arrays, or a comparison that is incomplete or cannot fail.
+    """
+    entry = find(claim)
+    _refuse_unclear(outcome, printed, erratum, note)
+    compared = compare(measured, expected, tolerance, relative, within, at_least, at_most)
+    sentence = compared.text
+    name = f"{claim} ({part})" if part else claim
+    if compared.agrees is (outcome == "differs"):
+        problem = "agrees with the paper, but is said to differ" if compared.agrees else "does not hold"
+        raise ClaimFailed(f"{name} {problem}: {sentence}. Claim: {entry.statement}")
+    if outcome == "corrected":
+        if expected is None:
+            wrong = compare(printed, None, tolerance, relative, within, at_least, at_most)
+        else:
+            wrong = compare(measured, printed, tolerance, relative, within, at_least, at_most)
+        if wrong.agrees:
+            raise ClaimFailed(f"{name} needs no erratum {erratum}, the printed form agrees too: {wrong.text}")
+        sentence += f"; printed form gives {show(printed)} (erratum {erratum})"
+    if note:
+        sentence += f"; {note}"
+    verdict = Verdict(entry, part, outcome, sentence)
+    path = os.environ.get("BOOK_RECORDS")
+    if path:
+        arguments = {
+            "measured": measured,
+            "expected": expected,
+            "tolerance": tolerance,
+            "relative": relative,
+            "within": within,
+            "at_least": at_least,
+            "at_most": at_most,
+            "printed": printed,
+            "erratum": erratum,
+            "paper": paper,
+            "note": note,
+        }
+        records.append(Path(path), _record(verdict, compared) | records.plain(arguments))
+    show_on_page(verdict)
+
+
+def compare(
+    measured: Any,
+    expected: Any,
+    tolerance: float | None,
+    relative: bool,
+    within: Any,
+    at_least: Any,
+    at_most: Any,
+) -> Comparison:
+    """The one comparison that the arguments describe; ``ValueError`` if they describe none or several."""
+    bounded = at_least is not None or at_most is not None
+    if [tolerance is not None, within is not None, bounded].count(True) != 1:
+        raise ValueError(
+            "exactly one comparison: expected with tolerance, expected with within, or at_least/at_most; "
+            f"given tolerance={tolerance!r}, within={show(within)}, "
+            f"at_least={show(at_least)}, at_most={show(at_most)}"
+        )
+    if bounded:
+        if expected is not None or relative:
+            raise ValueError("bounds compare measured alone: leave out expected and relative")
+        return inside_bounds(measured, at_least, at_most)
+    if expected is None:
+        raise ValueError("tolerance and within need expected")
+    if tolerance is not None:
+        return within_tolerance(measured, expected, tolerance, relative)
+    if relative:
+        raise ValueError("relative belongs to tolerance")
+    return inside_interval(measured, expected, within)
+
+
+def _refuse_unclear(outcome: str, printed: Any, erratum: int | None, note: str) -> None:
+    if outcome not in OUTCOMES:
+        raise ValueError(f"unknown outcome {outcome!r}, known: {', '.join(OUTCOMES)}")
+    if outcome == "corrected":
+        if printed is None or not isinstance(erratum, int):
+            raise ValueError("outcome 'corrected' needs erratum=number and printed=value of the printed form")
+    elif printed is not None or erratum is not None:
+        raise ValueError(f"printed and erratum belong to outcome 'corrected', given outcome {outcome!r}")
+    if outcome == "differs" and not note:
+        raise ValueError("outcome 'differs' needs a note that explains the difference")
+
+
+def _record(verdict: Verdict, compared: Comparison) -> records.Record:
+    return {
+        "claim": verdict.claim.id,
+        "part": verdict.part,
+        "outcome": verdict.outcome,
+        "sentence": verdict.sentence,
+        "deviation": records.plain(compared.deviation),
+        "profile": records.profile(),
+        "page": current_page(),
+        "anchor": verdict.anchor,
+        "provenance": provenance.collect()
+        | {
+            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
+            "seed": records.plain(_notebook_seed()),
+        },
+    }
+
+
+def _notebook_seed() -> Any:
+    shell = running_shell()
+    seed = shell.user_ns.get("seed") if shell else None
+    return seed if isinstance(seed, int) else None

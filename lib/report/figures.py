@@ -1,0 +1,57 @@
+"""One look for every figure: transparent SVG, lines told apart by more than colour, in light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from lib.report.page import running_shell
+
+STYLE = Path(__file__).with_name("book.mplstyle")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+
+
+def use_book_style() -> None:
+    """Set the style of the book for this process; in a notebook, draw SVG of exactly the asked-for size."""
+    plt.style.use(STYLE)
+    if running_shell() is not None:
+        from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+        # no date and no cropping: the same figure has to give the same file
+        set_matplotlib_formats("svg", bbox_inches=None, metadata={"Date": None})  # type: ignore[no-untyped-call]
+
+
+def styles(count: int) -> Iterator[dict[str, Any]]:
+    """``count`` styles (colour, line style, marker) for unordered curves, the first 36 all different."""
+    lines = list(mpl.rc_params_from_file(STYLE, use_default_template=False)["axes.prop_cycle"])
+    for index in range(count):
+        turn = index // len(lines)  # at every turn of the colours the markers go one step further
+        yield {**lines[index % len(lines)], "marker": MARKERS[(index + turn) % len(MARKERS)]}
+
+
+def ordered_styles(count: int) -> Iterator[dict[str, Any]]:
+    """``count`` styles for curves in an order, dark to light, with changing lines and markers."""
+    lines = ("-", "--", "-.", ":")
+    for index, shade in enumerate(mpl.colormaps["viridis"](np.linspace(0.0, 0.56, count))):
+        marker = MARKERS[index % len(MARKERS)]
+        yield {"color": mpl.colors.to_hex(shade), "linestyle": lines[index % len(lines)], "marker": marker}
+
+
+def residual_axes(width: float = 6.5, height: float = 4.4) -> tuple[Figure, tuple[Axes, Axes]]:
+    """A figure with a main panel and, below it on the same horizontal axis, a panel for the residuals."""
+    figure, (main, residual) = plt.subplots(2, 1, figsize=(width, height), sharex=True, height_ratios=[3, 1])
+    residual.axhline(0.0, color="#444444", linestyle="-", linewidth=0.8)
+    return figure, (main, residual)
+
+
+def published(axes: Axes, x: ArrayLike, y: ArrayLike, label: str = "published") -> None:
+    """Values that the paper printed, as large open diamonds in front of our own curves."""
+    axes.plot(x, y, "D", markersize=7, markerfacecolor="none", color="#222222", label=label, zorder=5)

@@ -1,0 +1,143 @@
+"""Where a number comes from: device, versions, code, seed, data and runs, as a table that ends a chapter."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from lib import ROOT
+from lib.report.page import show_on_page
+from lib.report.records import profile
+
+PACKAGES = ("numpy", "scipy", "numba", "torch")
+
+
+@lru_cache(maxsize=1)
+def collect() -> dict[str, Any]:
+    """Versions, device and code version of this process, in a fixed order; looked up once."""
+    return {
+        "python": platform.python_version(),
+        **{name: _version(name) for name in PACKAGES},
+        "commit": _commit(),
+        "code": code_version(),
+        "device": device(),
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def code_version(folder: Path = ROOT / "lib") -> str:
+    """First 12 hex digits of the SHA-256 over names and contents of all Python files in ``folder``."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py"), key=lambda source: source.relative_to(folder).as_posix()):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:12]
+
+
+def _commit() -> str:
+    """Short commit, with ``+`` if files that git follows have changed; ``unknown`` outside a checkout."""
+    try:
+        commit = _git("rev-parse", "--short", "HEAD")
+        changed = _git("status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return commit + ("+" if changed else "")
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(ROOT), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=10).stdout.strip()
+
+
+def device() -> str:
+    """CPU model and usable cores, and the CUDA devices that the driver reports."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return ", ".join([f"{_cpu_model()}, {cores} {'core' if cores == 1 else 'cores'}", *_gpus()])
+
+
+def _cpu_model() -> str:
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        for line in information.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _gpus() -> list[str]:
+    # the driver's own tool answers in milliseconds, importing torch for it takes seconds
+    if shutil.which("nvidia-smi") is None:
+        return []
+    try:
+        query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+        names = subprocess.run(query, check=True, capture_output=True, text=True, timeout=10).stdout
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [name.strip() for name in names.splitlines() if name.strip()]
+
+
+class Footer:
+    """The provenance table: HTML on a page, text in a terminal."""
+
+    def __init__(self, rows: dict[str, str]) -> None:
+        self.rows = rows
+
+    def __str__(self) -> str:
+        width = max(map(len, self.rows))
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in self.rows.items())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<tr><th scope="row">{html.escape(name)}</th><td>{html.escape(value)}</td></tr>'
+            for name, value in self.rows.items()
+        )
+        caption = "<caption>How this page was computed</caption>"
+        return f'<table class="provenance">{caption}<tbody>{rows}</tbody></table>'
+
+
+def footer(seed: Any = None, corpora: Iterable[Any] = (), runs: Iterable[str] = ()) -> None:
+    """Show the table that ends a chapter: profile, device, versions, commit, code, seed, data and runs.
+
+    ``seed``: an integer or several; a corpus has ``name``, ``split``, ``sha256``; a run is its identifier.
+    """
+    found = collect()
+    commit = found["commit"].removesuffix("+") + (", with changes" if found["commit"].endswith("+") else "")
+    rows = {
+        "profile": profile(),
+        "device": found["device"],
+        "versions": ", ".join(f"{name} {found[name]}" for name in ("python", *PACKAGES)),
+        "commit": commit,
+        "code": f"{found['code']} (SHA-256 of lib)",
+    }
+    if seed is not None:
+        rows["seed"] = str(seed)
+    rows |= {f"data {number}": _corpus(corpus) for number, corpus in enumerate(corpora, start=1)}
+    names = list(runs)
+    if names:
+        rows["runs"] = ", ".join(names)
+    show_on_page(Footer(rows))
+
+
+def _corpus(corpus: Any) -> str:
+    parts = [str(corpus.name), str(getattr(corpus, "split", "") or "")]
+    digest = str(getattr(corpus, "sha256", "") or "")
+    if digest:
+        parts.append(f"SHA-256 {digest[:12]}")
+    return ", ".join(part for part in parts if part)

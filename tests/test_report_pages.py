@@ -1,0 +1,97 @@
+"""Prose pages: what they cite and link to exists, and nothing on them needs a script."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from pybtex.database import parse_file
+
+from lib import ROOT
+from lib.batch.pages import table_of_contents
+from lib.report import benchmarks
+
+BOOK = ROOT / "book"
+CHAPTERS = [ROOT / f"{name}.md" for name in table_of_contents() if name.startswith("notebooks/")]
+CHAPTERS = [path for path in CHAPTERS if path.exists()]  # that none is missing is the build's own test
+PAGES = [*sorted(BOOK.glob("*.md")), *CHAPTERS]
+REQUIRED = {
+    "shen2019", "l2m2025", "kerg2020", "ngram2024", "grassberger2003", "grassberger2008", "miller1955", "paninski2003",
+    "davies1987", "dietrich1997", "wood1994", "polya1949", "jacobs1978", "merity2016", "marcus1993", "mahoney2011",
+    "radford2019", "lin2017", "ebeling1994", "sennrich2016",
+}  # fmt: skip
+
+
+def names(pages: list[Path]) -> list[str]:
+    return [path.relative_to(ROOT).as_posix() for path in pages]
+
+
+def bibliography() -> set[str]:
+    return set(parse_file(BOOK / "references.bib").entries)
+
+
+def test_the_bibliography_is_complete() -> None:
+    assert bibliography() >= REQUIRED
+    for key, entry in parse_file(BOOK / "references.bib").entries.items():
+        assert {"title", "year"} <= set(entry.fields) and entry.persons["author"], key
+
+
+@pytest.mark.parametrize("page", names(PAGES))
+def test_what_a_page_cites_is_in_the_bibliography(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    cited = {key.strip() for keys in re.findall(r"\{cite[:a-z]*\}`([^`]*)`", text) for key in keys.split(",")}
+    assert cited <= bibliography()
+
+
+@pytest.mark.parametrize("page", names(CHAPTERS))
+def test_an_erratum_that_a_chapter_names_is_on_the_errata_page(page: str) -> None:
+    listed = set(re.findall(r"^\(erratum-(\d+)\)=$", (BOOK / "errata.md").read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(re.findall(r"erratum\s*=\s*(\d+)", (ROOT / page).read_text(encoding="utf-8"))) <= listed
+
+
+def test_every_erratum_has_printed_and_right_form_a_smallest_case_and_a_proof() -> None:
+    entries = re.split(r"^\(erratum-\d+\)=$", (BOOK / "errata.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    assert entries
+    for entry in entries:
+        for piece in ("**Printed:**", "**Right:**", "**Smallest case:**", "```{code-cell}", "Proof: {ref}`"):
+            assert piece in entry, (piece, entry[:60])
+
+
+def test_there_is_no_script_among_the_static_files() -> None:
+    assert [path.name for path in (BOOK / "_static").rglob("*") if path.suffix in (".js", ".html")] == []
+
+
+def test_every_page_has_one_title_and_a_label() -> None:
+    for path in sorted(BOOK.glob("*.md")):
+        text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert len(re.findall(r"^# ", text, re.MULTILINE)) == 1, path.name
+        assert re.search(r"^\([a-z-]+\)=\n# ", text, re.MULTILINE), path.name
+
+
+def test_a_recorded_benchmark_becomes_a_table(tmp_path: Path) -> None:
+    recorded = {
+        "title": "Counting <pairs>",
+        "description": "One core.",
+        "provenance": {"device": "a CPU", "versions": {"numpy": "2"}},
+        "rows": [{"tool": "ours", "seconds": 0.1234, "ratio": 1}, {"tool": "theirs", "seconds": 1.5}],
+    }
+    (tmp_path / "counting.json").write_text(json.dumps(recorded))
+    (table,) = benchmarks.load(tmp_path)
+    markup = table._repr_html_()
+    assert "Counting &lt;pairs&gt;" in markup
+    assert "<td>0.123</td><td>1</td>" in markup and "<td>1.5</td><td></td>" in markup
+    assert "device a CPU; versions numpy 2" in markup
+    assert "theirs\t1.5" in str(table)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"title": "x"}'])
+def test_a_file_that_is_no_benchmark_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "odd.json").write_text(text)
+    with pytest.raises(ValueError, match=r"odd\.json"):
+        benchmarks.load(tmp_path)
+
+
+def test_the_committed_benchmarks_are_readable() -> None:
+    assert all(table.rows for table in benchmarks.load())
