@@ -28,8 +28,10 @@ def make_page(tmp_path: Path) -> Callable[..., Page]:
     """Write a chapter from cells of code and return its page."""
 
     def make(name: str, *cells: str, parameters: str | None = None) -> Page:
-        head = ("---\njupytext:\n  text_representation: {extension: .md, format_name: myst}\n"
-                "kernelspec: {display_name: Python 3, language: python, name: python3}\n---\n\n# A chapter\n")
+        head = (
+            "---\njupytext:\n  text_representation: {extension: .md, format_name: myst}\n"
+            "kernelspec: {display_name: Python 3, language: python, name: python3}\n---\n\n# A chapter\n"
+        )
         blocks = [f"```{{code-cell}} python\n:tags: [parameters]\n{parameters}\n```"] if parameters else []
         blocks += [f"```{{code-cell}} python\n{textwrap.dedent(cell).strip()}\n```" for cell in cells]
         page = Page(f"notebooks/{name}", tmp_path)

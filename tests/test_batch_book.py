@@ -54,8 +54,14 @@ def small_book(tmp_path: Path) -> Path:
 
 def build(folder: Path, *chapter: str) -> tuple[int, str]:
     (folder / "notebooks" / "chapter.md").write_text(HEAD + "# A chapter\n\n" + "\n".join(chapter))
-    done = subprocess.run([sys.executable, "-m", "lib", "book"], cwd=folder, capture_output=True, text=True, check=False,
-                          env={**os.environ, "PYTHONPATH": str(folder)})
+    done = subprocess.run(
+        [sys.executable, "-m", "lib", "book"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+    )
     return done.returncode, done.stdout + done.stderr
 
 

@@ -16,16 +16,19 @@ def call(*words: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@pytest.mark.parametrize(("words", "message"), [
-    (("run", "binary_sequence"), "did you mean 'binary_sequences'?"),
-    (("run", "repetitive_sequences", "-p", "pp=0.1"), "has no parameter 'pp'"),
-    (("run", "repetitive_sequences", "-p", "p"), "-p takes name=value, got 'p'"),
-    (("run", "all", "--profile", "huge"), "unknown profile 'huge'; there are: smoke, laptop, paper"),
-    (("book", "--profile", "huge"), "unknown profile 'huge'"),
-    (("data", "fetch", "wikitext3"), "wikitext2"),
-    (("data", "verify", "wikitext3"), "wikitext2"),
-    (("claims", "--paper", "shen2020"), "shen2019"),
-])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("run", "binary_sequence"), "did you mean 'binary_sequences'?"),
+        (("run", "repetitive_sequences", "-p", "pp=0.1"), "has no parameter 'pp'"),
+        (("run", "repetitive_sequences", "-p", "p"), "-p takes name=value, got 'p'"),
+        (("run", "all", "--profile", "huge"), "unknown profile 'huge'; there are: smoke, laptop, paper"),
+        (("book", "--profile", "huge"), "unknown profile 'huge'"),
+        (("data", "fetch", "wikitext3"), "wikitext2"),
+        (("data", "verify", "wikitext3"), "wikitext2"),
+        (("claims", "--paper", "shen2020"), "shen2019"),
+    ],
+)
 def test_bad_input_ends_with_a_message_that_says_what_is_allowed(words: tuple[str, ...], message: str) -> None:
     status, output = call(*words)
     assert status == 1 and message in output

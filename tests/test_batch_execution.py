@@ -93,8 +93,14 @@ if __name__ == "__main__":
     execute_all(jobs, 2, lambda outcome: print("ended", outcome.page, flush=True))
 """
     (tmp_path / "script.py").write_text(script)
-    running = subprocess.Popen([sys.executable, str(tmp_path / "script.py")], stdout=subprocess.PIPE, text=True,
-                               stderr=subprocess.DEVNULL, start_new_session=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    running = subprocess.Popen(
+        [sys.executable, str(tmp_path / "script.py")],
+        stdout=subprocess.PIPE,
+        text=True,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     assert running.stdout is not None
     assert "quick" in running.stdout.readline()
     time.sleep(0.5)

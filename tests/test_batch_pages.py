@@ -53,7 +53,7 @@ def test_a_parameter_of_another_type_is_refused_and_an_integer_serves_as_a_float
 
 @pytest.mark.parametrize("cell", ["n = compute()", "import os", "n = 1 + x"])
 def test_a_parameters_cell_holds_plain_literals_only(make_page, cell: str) -> None:
-    with pytest.raises(ValueError, match="parameters cell|not a plain literal"):
+    with pytest.raises(ValueError, match=r"parameters cell|not a plain literal"):
         _ = make_page("a", parameters=cell).parameters
 
 
@@ -64,6 +64,8 @@ def test_unknown_notebooks_and_profiles_are_errors_that_say_what_exists() -> Non
         pages.profile_parameters(pages.executable_pages()[0], "laptob")
 
 
-@pytest.mark.parametrize("name", ["binary_sequences", "two_point/binary_sequences", "notebooks/two_point/binary_sequences.md"])
+@pytest.mark.parametrize(
+    "name", ["binary_sequences", "two_point/binary_sequences", "notebooks/two_point/binary_sequences.md"]
+)
 def test_a_notebook_is_found_by_any_of_its_names(name: str) -> None:
     assert pages.find_page(name).name == "notebooks/two_point/binary_sequences"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,19 @@ def _parse(assignments: tuple[str, ...]) -> dict[str, Any]:
 @click.argument("notebooks", nargs=-1, required=True)
 @click.option("-p", "--parameter", "assignments", multiple=True, metavar="NAME=VALUE", help="Change a parameter.")
 @click.option("--profile", default="smoke", show_default=True, help="Sizes to start from.")
-@click.option("-j", "--jobs", default=None, type=click.IntRange(min=1), help="Notebooks at once [default: cores, at most 4].")
-@click.option("-o", "--output", default=None, type=click.Path(file_okay=False, path_type=Path),
-              help="Folder for the executed notebooks [default: _build/runs].")
-def run(notebooks: tuple[str, ...], assignments: tuple[str, ...], profile: str, jobs: int | None, output: Path | None) -> None:
+@click.option(
+    "-j", "--jobs", default=None, type=click.IntRange(min=1), help="Notebooks at once [default: cores, at most 4]."
+)
+@click.option(
+    "-o",
+    "--output",
+    default=None,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the executed notebooks [default: _build/runs].",
+)
+def run(
+    notebooks: tuple[str, ...], assignments: tuple[str, ...], profile: str, jobs: int | None, output: Path | None
+) -> None:
     """Execute NOTEBOOKS with papermill; `all` means every chapter."""
     from lib.batch.book import BUILD, default_workers
     from lib.batch.execution import Job, execute_all
@@ -60,7 +70,7 @@ def run(notebooks: tuple[str, ...], assignments: tuple[str, ...], profile: str, 
         pages = [find_page(name) for name in notebooks]
     given = _parse(assignments)
     work = []
-    for page in pages:   # everything is checked before anything starts
+    for page in pages:  # everything is checked before anything starts
         parameters = {**profile_parameters(page, profile), **page.check_parameters(given)}
         label = f"-{digest([repr(sorted(parameters.items()))])[:8]}" if parameters else ""
         work.append(Job(page, parameters, profile, (output or BUILD / "runs") / f"{page.name}{label}"))
@@ -69,9 +79,13 @@ def run(notebooks: tuple[str, ...], assignments: tuple[str, ...], profile: str, 
         raise click.ClickException(f"{len(failed)} of {len(work)} notebooks failed")
 
 
-def _tell(outcome: Any) -> None:
+def _tell_state(outcome: Any) -> None:
     state = click.style("failed", fg="red") if outcome.failed else click.style("done", fg="green")
     click.echo(f"{state:>6} {outcome.page} ({outcome.seconds:.0f} s)")
+
+
+def _tell(outcome: Any) -> None:
+    _tell_state(outcome)
     if outcome.failed:
         click.echo(outcome.error, err=True)
     for name in outcome.files:
@@ -81,7 +95,9 @@ def _tell(outcome: Any) -> None:
 
 @main.command()
 @click.option("--profile", default="smoke", show_default=True, envvar="BOOK_PROFILE", help="Sizes to execute with.")
-@click.option("-j", "--jobs", default=None, type=click.IntRange(min=1), help="Notebooks at once [default: cores, at most 4].")
+@click.option(
+    "-j", "--jobs", default=None, type=click.IntRange(min=1), help="Notebooks at once [default: cores, at most 4]."
+)
 @click.option("--record", is_flag=True, help="Keep the claim records of this profile in results/claims.")
 @click.option("--clean", is_flag=True, help="Render every page anew.")
 def book(profile: str, jobs: int | None, record: bool, clean: bool) -> None:
@@ -89,7 +105,7 @@ def book(profile: str, jobs: int | None, record: bool, clean: bool) -> None:
     from lib.batch.book import BuildFailed, execute_book, record_claims, render
 
     try:
-        done = execute_book(profile, jobs, _tell)
+        done = execute_book(profile, jobs, _tell_state)
         if record:
             for path in record_claims(done, profile):
                 click.echo(f"recorded {path.relative_to(ROOT)}")
@@ -108,3 +124,52 @@ def claims(paper: str | None) -> None:
 
     folders = sorted(path for path in (BUILD / "executed").glob("*") if path.is_dir())
     click.echo(scorecard.text_table(scorecard.load_records(folders), paper=paper))
+
+
+@main.group()
+def data() -> None:
+    """The corpora: what there is, what is here, what has the right checksum."""
+
+
+def _size(count: int | None) -> str:
+    return "" if count is None else f"{count / 1e6:.1f} MB"
+
+
+@data.command(name="list")
+def list_corpora() -> None:
+    """Every corpus and split, and where it was found."""
+    from lib.processes import corpora
+
+    for row in corpora.list_table():
+        name = f"{row.name}/{row.split}" if row.split else row.name
+        place = click.style(row.where, fg="green") if row.where else "not here"
+        click.echo(f"{name:<44} {_size(row.bytes):>9}  {place}")
+    click.echo("\nFetch what is not here with: python -m lib data fetch NAME")
+
+
+@data.command()
+@click.argument("names", nargs=-1, required=True)
+def fetch(names: tuple[str, ...]) -> None:
+    """Download the corpora NAMES (a corpus, or corpus/split; `all` for every one) and check them."""
+    from lib.processes import corpora
+
+    _finish(corpora.fetch(None if names == ("all",) else names), required=True)
+
+
+@data.command()
+@click.argument("names", nargs=-1)
+def verify(names: tuple[str, ...]) -> None:
+    """Check what is here against its checksums; without NAMES, everything."""
+    from lib.processes import corpora
+
+    _finish(corpora.verify(names or None), required=bool(names))
+
+
+def _finish(outcomes: Iterable[Any], required: bool) -> None:
+    from lib.processes import corpora
+
+    seen = []
+    for outcome in outcomes:
+        seen.append(outcome)
+        click.echo(f"{outcome.status:>8} {outcome.name}/{outcome.file} {outcome.message}".rstrip())
+    sys.exit(corpora.exit_status(seen, required))

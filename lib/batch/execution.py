@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 
 from lib.batch.pages import Page
 
-CELL_TIMEOUT = 3600   # seconds; a hung cell must not hang the book for ever
+CELL_TIMEOUT = 3600  # seconds; a hung cell must not hang the book for ever
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Job:
 class Outcome:
     page: str
     seconds: float
-    error: str = ""          # the failing cell and its traceback; empty when all is well
+    error: str = ""  # the failing cell and its traceback; empty when all is well
     files: tuple[str, ...] = ()
 
     @property
@@ -80,7 +80,7 @@ def execute(job: Job, progress: bool = False) -> Outcome:
     The executed notebook appears under its name only when every cell has run. When one fails, the copy as far as it
     came and the traceback are left beside it as `.failed.ipynb` and `.log`.
     """
-    import papermill   # half a second that readers of the other functions need not wait for
+    import papermill  # half a second that readers of the other functions need not wait for
 
     from lib.batch.kernels import PrivateKernelManager
 
@@ -90,24 +90,32 @@ def execute(job: Job, progress: bool = False) -> Outcome:
     for leftover in (job.failed_notebook, job.log, job.stamp, partial_records):
         leftover.unlink(missing_ok=True)
     environment = {
-        "BOOK_PAGE": job.page.name, "BOOK_PROFILE": job.profile, "BOOK_RECORDS": str(partial_records),
+        "BOOK_PAGE": job.page.name,
+        "BOOK_PROFILE": job.profile,
+        "BOOK_RECORDS": str(partial_records),
         "BOOK_RECORDS_DIR": str(job.target.parents[job.page.name.count("/")]),
-        "TQDM_DISABLE": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        "TQDM_DISABLE": "1",
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
     start = time.monotonic()
     try:
         with _environment(environment):
             papermill.execute_notebook(
-                job.page.notebook(), str(partial), parameters=dict(job.parameters), kernel_name="python3",
+                job.page.notebook(),
+                str(partial),
+                parameters=dict(job.parameters),
+                kernel_name="python3",
                 progress_bar={"desc": job.page.name, "unit": "cell"} if progress else False,
-                cwd=str(job.page.source.parent), execution_timeout=CELL_TIMEOUT, request_save_on_cell_execute=True,
+                cwd=str(job.page.source.parent),
+                execution_timeout=CELL_TIMEOUT,
+                request_save_on_cell_execute=True,
                 kernel_manager_class=PrivateKernelManager,
             )
     except Exception as error:  # papermill's own, a dead kernel, a timeout: each ends this page and no other
         message = str(error) if type(error).__name__ == "PapermillExecutionError" else traceback.format_exc()
         job.log.write_text(f"{job.page.name}\n{message}\n", encoding="utf-8")
         if partial.exists():
-            os.replace(partial, job.failed_notebook)
+            partial.replace(job.failed_notebook)
         partial_records.unlink(missing_ok=True)
         return Outcome(job.page.name, time.monotonic() - start, message, (str(job.failed_notebook), str(job.log)))
     except BaseException:
@@ -117,8 +125,8 @@ def execute(job: Job, progress: bool = False) -> Outcome:
     seconds = time.monotonic() - start
     _strip_run_metadata(partial)
     partial_records.touch()
-    os.replace(partial_records, job.records)
-    os.replace(partial, job.notebook)
+    partial_records.replace(job.records)
+    partial.replace(job.notebook)
     _write_whole(job.stamp, json.dumps({"key": job.key, "seconds": round(seconds, 1), "profile": job.profile}))
     return Outcome(job.page.name, seconds, files=(str(job.notebook),))
 
@@ -137,6 +145,7 @@ def execute_all(jobs: Sequence[Job], workers: int, report: Callable[[Outcome], N
     context = multiprocessing.get_context("spawn")
     waiting, outcomes = list(jobs), []
     running: dict[Connection, tuple[BaseProcess, Job]] = {}
+    process: BaseProcess
     with tqdm(total=len(jobs), unit="notebook", disable=None if jobs else True) as bar:
         try:
             while waiting or running:
@@ -161,14 +170,14 @@ def execute_all(jobs: Sequence[Job], workers: int, report: Callable[[Outcome], N
                     report(outcome)
         finally:
             for process, job in running.values():
-                process.kill()   # its kernel ends by itself when it finds its parent gone
+                process.kill()  # its kernel ends by itself when it finds its parent gone
                 process.join()
                 _remove_partial(job, process.pid)
     return outcomes
 
 
 def _execute_and_send(job: Job, sender: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)   # Ctrl-C is for the parent, which ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this process
     sender.send(execute(job))
 
 
@@ -184,7 +193,7 @@ def _with(target: Path, suffix: str) -> Path:
 def _write_whole(path: Path, text: str) -> None:
     partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
     partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
+    partial.replace(path)
 
 
 class _environment:

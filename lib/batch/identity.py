@@ -11,7 +11,7 @@ from typing import Any
 
 from lib import ROOT
 from lib.batch.pages import Page
-from lib.processes import corpora
+from lib.processes.corpora.places import cache_folder, data_folders
 
 
 def digest(parts: Iterable[str | bytes]) -> str:
@@ -23,7 +23,9 @@ def digest(parts: Iterable[str | bytes]) -> str:
 
 def tree_digest(*folders: Path, suffixes: tuple[str, ...]) -> str:
     """Digest of names and contents of all files with these suffixes."""
-    files = sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in suffixes and path.is_file())
+    files = sorted(
+        path for folder in folders for path in folder.rglob("*") if path.suffix in suffixes and path.is_file()
+    )
     return digest(part for path in files for part in (path.relative_to(ROOT).as_posix(), path.read_bytes()))
 
 
@@ -31,7 +33,7 @@ def data_digest() -> str:
     """Digest of which corpora are within reach: names, sizes and times of the files, not their contents."""
     return digest(
         f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}"
-        for folder in corpora.data_folders()
+        for folder in [*data_folders(), cache_folder()]
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     )
@@ -42,7 +44,7 @@ def page_key(page: Page, profile: str, parameters: Mapping[str, Any]) -> str:
 
     Pages that show results (landing page, scorecard, benchmarks) depend on `results` and on the chapters as well.
     """
-    parts = [
+    parts: list[str | bytes] = [
         page.text,
         json.dumps(dict(parameters), sort_keys=True, default=str),
         profile,

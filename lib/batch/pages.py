@@ -32,7 +32,7 @@ class Page:
 
     @property
     def is_chapter(self) -> bool:
-        """Chapters make results; the other executable pages (landing, scorecard …) only show them, so they run after."""
+        """Chapters make results; the other executable pages (landing, scorecard …) show them, so they run after."""
         return self.name.startswith("notebooks/")
 
     @cached_property
@@ -65,15 +65,19 @@ class Page:
         for name, value in given.items():
             if name not in self.parameters:
                 known = ", ".join(f"{key} = {default!r}" for key, default in self.parameters.items()) or "none"
-                raise ValueError(f"{self.name} has no parameter {name!r}{_hint(name, self.parameters)}. It has: {known}")
+                raise ValueError(
+                    f"{self.name} has no parameter {name!r}{_hint(name, self.parameters)}. It has: {known}"
+                )
             default = self.parameters[name]
             if not _same_kind(value, default):
                 raise ValueError(
                     f"parameter {name} of {self.name}: got {value!r} ({type(value).__name__}), "
                     f"but its default is {default!r} ({type(default).__name__})"
                 )
-        return {name: float(value) if isinstance(self.parameters[name], float) and isinstance(value, int) else value
-                for name, value in given.items()}
+        return {
+            name: float(value) if isinstance(self.parameters[name], float) and isinstance(value, int) else value
+            for name, value in given.items()
+        }
 
 
 def _literal_assignments(source: str, page: str) -> Iterator[tuple[str, Any]]:
@@ -153,7 +157,11 @@ def find_page(name: str) -> Page:
     wanted = name.removesuffix(".md").removesuffix(".ipynb").strip("/")
     path = Path(name)
     if path.is_absolute() or name.startswith("."):
-        wanted = path.resolve().with_suffix("").relative_to(ROOT).as_posix() if path.resolve().is_relative_to(ROOT) else wanted
+        wanted = (
+            path.resolve().with_suffix("").relative_to(ROOT).as_posix()
+            if path.resolve().is_relative_to(ROOT)
+            else wanted
+        )
     matches = [page for page in pages if page.name == wanted] or [
         page for page in pages if page.name.endswith("/" + wanted)
     ]

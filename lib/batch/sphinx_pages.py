@@ -46,7 +46,7 @@ def _execute_pages(app: Sphinx, config: Any) -> None:
         jobs = execute_book(profile, report=_report)
     except (BuildFailed, ValueError) as error:
         raise ExtensionError(str(error)) from error
-    app._book_jobs = {job.page.name: job for job in jobs}  # type: ignore[attr-defined]
+    app._book_jobs = {job.page.name: job for job in jobs}
     config.nb_custom_formats = {
         f"/{job.page.name}.md": [f"{__name__}.executed_notebook", {"path": str(job.notebook)}, False] for job in jobs
     }
@@ -65,7 +65,7 @@ def _be_strict(app: Sphinx) -> None:
 
 
 def _jobs(app: Sphinx) -> dict[str, Job]:
-    return app._book_jobs  # type: ignore[attr-defined,no-any-return]
+    return app._book_jobs  # type: ignore[no-any-return]
 
 
 def _changed_pages(app: Sphinx, env: Any, added: set[str], changed: set[str], removed: set[str]) -> list[str]:
@@ -83,11 +83,12 @@ def _require_alternative_text(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def repository_url() -> str:
-    """Where the book's sources are published: the setting BOOK_REPOSITORY, else git's `origin` if it is a web address."""
+    """Where the sources are published: the setting BOOK_REPOSITORY, else git's `origin` if it is a web address."""
     url = os.environ.get("BOOK_REPOSITORY", "")
     if not url:
-        git = subprocess.run(["git", "-C", str(ROOT), "remote", "get-url", "origin"], capture_output=True, text=True,
-                             check=False)
+        git = subprocess.run(
+            ["git", "-C", str(ROOT), "remote", "get-url", "origin"], capture_output=True, text=True, check=False
+        )
         url = git.stdout.strip()
     if url.startswith("git@") and ":" in url:
         host, _, path = url.removeprefix("git@").partition(":")
@@ -100,7 +101,9 @@ def _offer_local_jupyter(app: Sphinx, pagename: str, templatename: str, context:
     if pagename not in _jobs(app):
         return
     button = {
-        "type": "link", "text": "Jupyter here", "icon": "fas fa-laptop-code",
+        "type": "link",
+        "text": "Jupyter here",
+        "icon": "fas fa-laptop-code",
         "tooltip": "Open in the Jupyter on this machine (start it with make lab)",
         "url": f"{LOCAL_JUPYTER}/lab/tree/{pagename}.md",
     }
@@ -109,10 +112,16 @@ def _offer_local_jupyter(app: Sphinx, pagename: str, templatename: str, context:
         if group.get("label") == "launch-buttons":
             group["buttons"].append(button)
             return
-    buttons.append({
-        "type": "group", "buttons": [button], "icon": "fas fa-rocket", "tooltip": "Launch", "text": "Launch",
-        "label": "launch-buttons",
-    })
+    buttons.append(
+        {
+            "type": "group",
+            "buttons": [button],
+            "icon": "fas fa-rocket",
+            "tooltip": "Launch",
+            "text": "Launch",
+            "label": "launch-buttons",
+        }
+    )
 
 
 def _prune_mathjax(app: Sphinx, error: Exception | None) -> None:
