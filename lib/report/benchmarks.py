@@ -1,55 +1,76 @@
-"""Tables of recorded timings: ``results/benchmarks/*.json``, one file a benchmark.
+"""Recorded timings: ``results/benchmarks/*.json``, one file a benchmark, written by the scripts in ``benchmarks``.
 
-A file holds ``title``, ``description``, ``provenance`` (a mapping: device, versions, date) and ``rows``, a list of
-mappings with the same keys, which become the columns of the table.
+A file holds ``title``, ``description``, ``provenance`` and ``tables``: a list of {``title``, ``rows``}, each row a
+mapping whose keys are the columns.
 """
 
 from __future__ import annotations
 
+import datetime
 import html
+import importlib.metadata
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lib import ROOT
+from lib.report import provenance
 from lib.report.comparison import show
 from lib.report.page import show_on_page
 
 FOLDER = ROOT / "results" / "benchmarks"
+Row = Mapping[str, Any]
 
 
 class Benchmark:
-    """One recorded benchmark as a table: HTML on a page, text in a terminal."""
+    """One recorded benchmark: HTML on a page, text in a terminal."""
 
     def __init__(self, recorded: dict[str, Any]) -> None:
         self.title = str(recorded["title"])
-        self.description = str(recorded.get("description", ""))
-        self.provenance: dict[str, Any] = recorded.get("provenance", {})
-        self.rows: Sequence[dict[str, Any]] = recorded["rows"]
-        self.columns = list(dict.fromkeys(key for row in self.rows for key in row))
+        self.description = str(recorded["description"])
+        self.provenance: dict[str, Any] = recorded["provenance"]
+        self.tables: dict[str, Sequence[Row]] = {str(table["title"]): table["rows"] for table in recorded["tables"]}
 
     def __str__(self) -> str:
-        lines = [[str(row.get(column, "")) for column in self.columns] for row in self.rows]
-        return "\n".join([self.title, "\t".join(self.columns), *("\t".join(line) for line in lines)])
+        return "\n\n".join([self.title, *(_as_text(title, rows) for title, rows in self.tables.items())])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        title = html.escape(self.title)
-        head = "".join(f'<th scope="col">{html.escape(column.replace("_", " "))}</th>' for column in self.columns)
-        body = "".join(f"<tr>{self._cells(row)}</tr>" for row in self.rows)
+        tables = "".join(_as_html(title, rows) for title, rows in self.tables.items())
         facts = "; ".join(f"{key} {_flat(value)}" for key, value in self.provenance.items())
         return (
-            f'<p>{html.escape(self.description)}</p><div class="scorecard-scroll" role="region" aria-label="{title}" '
-            f'tabindex="0"><table class="benchmark"><caption>{title}</caption><thead><tr>{head}</tr></thead>'
-            f'<tbody>{body}</tbody></table></div><p class="benchmark-facts">{html.escape(facts)}</p>'
+            f"<h2>{html.escape(self.title)}</h2><p>{html.escape(self.description)}</p>{tables}"
+            f'<p class="benchmark-facts">{html.escape(facts)}</p>'
         )
 
-    def _cells(self, row: dict[str, Any]) -> str:
-        first, *others = self.columns
-        cells = "".join(f"<td>{html.escape(_flat(row.get(column)))}</td>" for column in others)
-        return f'<th scope="row">{html.escape(_flat(row.get(first)))}</th>{cells}'
+
+def _columns(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(key for row in rows for key in row))
+
+
+def _as_text(title: str, rows: Sequence[Row]) -> str:
+    columns = _columns(rows)
+    cells = [columns, *([_flat(row.get(column)) for column in columns] for row in rows)]
+    widths = [max(len(line[place]) for line in cells) for place in range(len(columns))]
+    return "\n".join([title, *("  ".join(map(str.ljust, line, widths)).rstrip() for line in cells)])
+
+
+def _as_html(title: str, rows: Sequence[Row]) -> str:
+    first, *others = _columns(rows)
+    head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in (first, *others))
+    body = "".join(
+        f'<tr><th scope="row">{html.escape(_flat(row.get(first)))}</th>'
+        + "".join(f"<td>{html.escape(_flat(row.get(column)))}</td>" for column in others)
+        + "</tr>"
+        for row in rows
+    )
+    name = html.escape(title)
+    return (
+        f'<div class="scorecard-scroll" role="region" aria-label="{name}" tabindex="0"><table class="benchmark">'
+        f"<caption>{name}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
 
 
 def _flat(value: Any) -> str:
@@ -69,7 +90,32 @@ def load(folder: Path = FOLDER) -> list[Benchmark]:
         try:
             found.append(Benchmark(json.loads(path.read_text(encoding="utf-8"))))
         except (json.JSONDecodeError, KeyError, TypeError) as error:
-            raise ValueError(f"{path.name} is not a recorded benchmark (title, rows): {error!r}") from error
+            raise ValueError(f"{path.name} is not a recorded benchmark (title, tables): {error!r}") from error
+    return found
+
+
+def record(
+    path: Path,
+    title: str,
+    description: str,
+    tables: Mapping[str, Sequence[Row]],
+    packages: Iterable[str] = (),
+    **facts: Any,
+) -> Benchmark:
+    """Write a benchmark with its provenance to ``path`` and return it; ``packages`` adds their versions."""
+    versions = {name: importlib.metadata.version(name) for name in packages}
+    when = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    recorded = {
+        "title": title,
+        "description": description,
+        "provenance": {"date": when, **provenance.collect(), **versions, **facts},
+        "tables": [{"title": name, "rows": rows} for name, rows in tables.items()],
+    }
+    found = Benchmark(recorded)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
+    partial.replace(path)
     return found
 
 

@@ -86,6 +86,7 @@ def check(
     erratum: int | None = None,
     paper: Any = None,
     note: str = "",
+    confidence: float = 0.95,
 ) -> None:
     """Compare ``measured`` with what the claim says, record the outcome, show it.
 
@@ -93,7 +94,8 @@ def check(
 
     - ``expected``, ``tolerance``: ``max |measured - expected| <= tolerance``
       (``relative``: times ``|expected|``);
-    - ``expected``, ``within=(low, high)`` or array of pairs: the measured interval contains ``expected``;
+    - ``expected``, ``within=(low, high)`` or array of pairs: the measured interval, of this ``confidence``, contains
+      ``expected``;
     - ``at_least`` and/or ``at_most``: bounds on ``measured``.
 
     ``outcome`` says what agreement means:
@@ -109,7 +111,7 @@ def check(
     """
     entry = find(claim)
     _refuse_unclear(outcome, printed, erratum, note)
-    compared = compare(measured, expected, tolerance, relative, within, at_least, at_most)
+    compared = compare(measured, expected, tolerance, relative, within, at_least, at_most, confidence)
     sentence = compared.text
     name = f"{claim} ({part})" if part else claim
     if compared.agrees is (outcome == "differs"):
@@ -117,9 +119,9 @@ def check(
         raise ClaimFailed(f"{name} {problem}: {sentence}. Claim: {entry.statement}")
     if outcome == "corrected":
         if expected is None:
-            wrong = compare(printed, None, tolerance, relative, within, at_least, at_most)
+            wrong = compare(printed, None, tolerance, relative, within, at_least, at_most, confidence)
         else:
-            wrong = compare(measured, printed, tolerance, relative, within, at_least, at_most)
+            wrong = compare(measured, printed, tolerance, relative, within, at_least, at_most, confidence)
         if wrong.agrees:
             raise ClaimFailed(f"{name} needs no erratum {erratum}, the printed form agrees too: {wrong.text}")
         sentence += f"; printed form gives {show(printed)} (erratum {erratum})"
@@ -134,6 +136,7 @@ def check(
             "tolerance": tolerance,
             "relative": relative,
             "within": within,
+            "confidence": None if within is None else confidence,
             "at_least": at_least,
             "at_most": at_most,
             "printed": printed,
@@ -153,6 +156,7 @@ def compare(
     within: Any,
     at_least: Any,
     at_most: Any,
+    confidence: float = 0.95,
 ) -> Comparison:
     """The one comparison that the arguments describe; ``ValueError`` if they describe none or several."""
     bounded = at_least is not None or at_most is not None
@@ -172,7 +176,7 @@ def compare(
         return within_tolerance(measured, expected, tolerance, relative)
     if relative:
         raise ValueError("relative belongs to tolerance")
-    return inside_interval(measured, expected, within)
+    return inside_interval(measured, expected, within, confidence)
 
 
 def _refuse_unclear(outcome: str, printed: Any, erratum: int | None, note: str) -> None:

@@ -102,8 +102,13 @@ def _distance(ours: Values, theirs: Values) -> NDArray[np.float64]:
         return np.asarray(np.abs(ours - theirs), dtype=object).astype(np.float64)
 
 
-def inside_interval(measured: Any, expected: Any, interval: ArrayLike) -> Comparison:
-    """Does ``expected`` lie inside the interval ``(low, high)``, or inside each of an array of pairs?"""
+def inside_interval(measured: Any, expected: Any, interval: ArrayLike, confidence: float = 0.95) -> Comparison:
+    """Does ``expected`` lie inside the interval ``(low, high)``, or inside each of an array of pairs?
+
+    ``confidence``, strictly between 0 and 1, is only told: the interval is the caller's.
+    """
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence: a number between 0 and 1 is needed, given {confidence!r}")
     values(measured, "measured")
     wanted = _real(values(expected, "expected"), "expected")
     pairs = _real(values(interval, "within"), "within")
@@ -119,7 +124,7 @@ def inside_interval(measured: Any, expected: Any, interval: ArrayLike) -> Compar
     agrees = bool(np.all(outside == 0))
     ends = f"[{low:.6g}, {high:.6g}]" if low.ndim == 0 else f"{low.size} intervals"
     verb = "contains" if agrees else "does not contain"
-    text = f"{show(measured)}, 95 % interval {ends} {verb} {show(expected)}"
+    text = f"{show(measured)}, {100 * confidence:.6g} % interval {ends} {verb} {show(expected)}"
     if not agrees and outside.size > 1:
         text += f" ({int(np.count_nonzero(outside))} of {outside.size} missed)"
     return Comparison(agrees, float(np.max(outside)), text)

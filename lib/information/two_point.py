@@ -1,0 +1,98 @@
+"""Two-point mutual information: of a table of counts, and of a sequence with itself at a distance."""
+
+import numpy as np
+import numpy.typing as npt
+
+from lib.information.alphabet import checked_sequences, relabel
+from lib.information.counting import pair_sums
+from lib.information.entropy import checked_counts, entropy, entropy_from_sums, find_estimator
+
+
+def mutual_information(joint_counts: npt.ArrayLike, estimator: str = "grassberger2003") -> float:
+    """Mutual information of two variables whose pairs were counted, in nats.
+
+    I(X;Y) = H(X) + H(Y) - H(X,Y), each entropy estimated from the same table (Shen 2019, Eq. 54; L2M, Eq. 10).
+
+    joint_counts: (K_x, K_y) whole numbers >= 0, one cell a pair of values. estimator: as in `entropy`. Raises
+    ValueError for a table that is not two-dimensional, for bad counts and for an unknown estimator. The result may
+    be negative, and the Grassberger 2008 estimate of an exactly independent table is not 0. O(cells).
+    """
+    table = np.asarray(joint_counts)
+    if table.ndim != 2:
+        raise ValueError(f"joint_counts has shape {table.shape}; a table of two dimensions is needed")
+    joint = checked_counts(table, "joint_counts")
+    return entropy(joint.sum(axis=1), estimator) + entropy(joint.sum(axis=0), estimator) - entropy(joint, estimator)
+
+
+def pair_counts(sequences: npt.ArrayLike, lag: int) -> npt.NDArray[np.int64]:
+    """Joint table of the symbols at distance `lag`: cell [a, b] says how often a is followed by b, `lag` places later.
+
+    sequences: integers, (length,) or (n, length), pairs never crossing rows. Rows and columns stand for the distinct
+    symbols in increasing order: (K, K). Raises ValueError as `auto_mutual_information` does. O(N log N + K^2).
+    """
+    rows = checked_sequences(sequences)
+    step = int(checked_lags([lag], rows.shape[1])[0])
+    values, codes = np.unique(rows, return_inverse=True)
+    codes = codes.reshape(rows.shape)
+    size = values.size
+    first, second = codes[:, : rows.shape[1] - step], codes[:, step:]
+    return np.bincount((first * size + second).ravel(), minlength=size * size).reshape(size, size).astype(np.int64)
+
+
+def auto_mutual_information_plain(
+    sequences: npt.ArrayLike, lags: npt.ArrayLike, estimator: str = "grassberger2003"
+) -> npt.NDArray[np.float64]:
+    """The definition of `auto_mutual_information` in one line, in nats: the table of every lag, and its information.
+
+    Same arguments, result and errors; O(len(lags) (N log N + K^2)) time and K^2 memory, so for small alphabets only.
+    """
+    rows = checked_sequences(sequences)
+    steps = checked_lags(lags, rows.shape[1])
+    return np.array([mutual_information(pair_counts(rows, int(lag)), estimator) for lag in steps])
+
+
+def auto_mutual_information(
+    sequences: npt.ArrayLike,
+    lags: npt.ArrayLike,
+    estimator: str = "grassberger2003",
+    *,
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> npt.NDArray[np.float64]:
+    """Mutual information of symbols at each distance, in nats: I(lag) = H(x_t) + H(x_{t+lag}) - H(x_t, x_{t+lag}).
+
+    The pairs are all (x_t, x_{t+lag}) that lie in one row; both marginals come from these same pairs, being rows
+    and columns of their table (Shen 2019, Eq. 54 and App. D; L2M, Eq. 10).
+
+    sequences: integers, (length,) or (n, length); any values, negative ones too. lags: whole numbers, 0 <= lag <
+    length, in any order. estimator: as in `entropy`. Returns (len(lags),). `workers` limits the threads (default:
+    all cores), `progress` forces a bar on or off. Raises ValueError for empty or non-integer sequences, more than
+    two dimensions, lags that are empty, fractional or out of range, and an unknown estimator.
+
+    Exact counts by the kernels of `lib.information.counting`: O(N) a lag, O(N/64) for two symbols; memory O(N) for
+    any number of lags.
+    """
+    rule = find_estimator(estimator)
+    rows = checked_sequences(sequences)
+    steps = checked_lags(lags, rows.shape[1])
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers = {workers}; at least 1 is needed")
+    sums, cells = pair_sums(relabel(rows), steps, rule, workers=workers, progress=progress)
+    totals = rows.shape[0] * (rows.shape[1] - steps)
+    entropies = entropy_from_sums(totals[:, np.newaxis], sums, cells, rule)
+    return np.asarray(entropies[:, 0] + entropies[:, 1] - entropies[:, 2], dtype=np.float64)
+
+
+def checked_lags(lags: npt.ArrayLike, length: int) -> npt.NDArray[np.int64]:
+    """Lags as int64, or a ValueError that says which lag is not allowed."""
+    array = np.asarray(lags)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"lags have shape {array.shape}; give a one-dimensional list of at least one lag")
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"lags have type {array.dtype}; whole numbers are needed")
+    if array.dtype.kind == "f" and not np.all(array == np.floor(array)):  # NaN fails too
+        raise ValueError(f"lags contain {array[array != np.floor(array)][0]}; whole numbers are needed")
+    outside = (array < 0) | (array >= length)
+    if np.any(outside):
+        raise ValueError(f"lags contain {array[outside][0]}; allowed are 0 <= lag < {length}, the length of a sequence")
+    return array.astype(np.int64)
