@@ -1,0 +1,130 @@
+"""What corpora there are: the typed form of ``catalogue.yml``."""
+
+from __future__ import annotations
+
+import difflib
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Checksum = Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64}|sha1:[0-9a-f]{40}|md5:[0-9a-f]{32})$")]
+Layout = Literal["prose", "wrapped", "tokens", "samples"]
+Bytes = tuple[int, int]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Source(_Record):
+    """One address of a file: the file itself, or an archive or a longer file that holds it."""
+
+    url: str
+    checksum: Checksum
+    member: str | None = None
+    cut: Bytes | None = None
+
+    @property
+    def file_name(self) -> str:
+        """The last part of the address: the name under which the download is kept."""
+        return Path(urlsplit(self.url).path).name
+
+
+class TextFile(_Record):
+    """One file of a corpus under the name that it has in a data folder; ``checksum`` is that of its content."""
+
+    checksum: Checksum
+    sources: tuple[Source, ...]
+    bytes: int | None = None
+    lines: int | None = None
+
+
+class Split(_Record):
+    """What a reader asks for by name: a file, or the bytes ``part[0]`` to ``part[1]`` of it."""
+
+    file: str
+    part: Bytes | None = None
+    layout: Layout | None = None
+
+
+class Package(_Record):
+    """A corpus that an installed package carries; ``checksum`` is that of its documents joined by newlines."""
+
+    name: str
+    version: str
+    folder: str
+    pattern: str
+    documents: int
+    checksum: Checksum
+
+
+class Entry(_Record):
+    """One corpus: what it is, on what terms, its files and its splits."""
+
+    name: str
+    title: str
+    about: str
+    licence: str
+    layout: Layout
+    citation: str | None = None
+    default: str | None = None
+    files: dict[str, TextFile] = {}
+    splits: dict[str, Split] = {}
+    package: Package | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spell_out(cls, given: dict[str, object]) -> dict[str, object]:
+        """Write the common addresses into every file and the content's checksum into sources that are the file."""
+        entry = dict(given)
+        bases = entry.pop("bases", [])
+        assert isinstance(bases, list)
+        files = {}
+        for name, file in dict(entry.get("files", {})).items():  # type: ignore[call-overload]
+            plain = [{"url": base + name} for base in bases]
+            sources = [{"checksum": file["checksum"], **source} for source in file.get("sources", plain)]
+            files[name] = {**file, "sources": sources}
+        return {**entry, "files": files}
+
+    @model_validator(mode="after")
+    def _check(self) -> Entry:
+        if (self.package is None) == (not self.files):
+            raise ValueError(f"{self.name}: a corpus comes either from files or from a package")
+        if unknown := {split.file for split in self.splits.values()} - set(self.files):
+            raise ValueError(f"{self.name}: splits name files that are not listed: {sorted(unknown)}")
+        if self.default is not None and self.default not in self.splits:
+            raise ValueError(f"{self.name}: the default split {self.default!r} is not one of {list(self.splits)}")
+        return self
+
+    def chosen(self, split: str | None) -> tuple[str, ...]:
+        """The splits that ``split`` stands for; ``None`` is the default one, or all where there is no default."""
+        if split is None:
+            return (self.default,) if self.default else tuple(self.splits)
+        if split not in self.splits:
+            raise ValueError(f"corpus {self.name!r} has no split {split!r}; it has {list(self.splits) or 'none'}")
+        return (split,)
+
+
+@lru_cache(maxsize=1)
+def entries() -> dict[str, Entry]:
+    """The whole catalogue, in the order of the file."""
+    given = yaml.safe_load(Path(__file__).with_name("catalogue.yml").read_text(encoding="utf-8"))
+    return {name: Entry.model_validate({"name": name, **entry}) for name, entry in given.items()}
+
+
+def names() -> tuple[str, ...]:
+    """Names of all corpora in the catalogue."""
+    return tuple(entries())
+
+
+def entry(name: str) -> Entry:
+    """One corpus of the catalogue; ``ValueError`` with what exists for an unknown name."""
+    if name in entries():
+        return entries()[name]
+    near = difflib.get_close_matches(name, names(), n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"unknown corpus {name!r}{hint} Known: {', '.join(names())}, or the path of a text file")

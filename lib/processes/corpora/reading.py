@@ -1,0 +1,98 @@
+"""From bytes on disk to documents: decompression, checksum, decoding, paragraphs, samples."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import lzma
+import re
+import zipfile
+import zlib
+from pathlib import Path
+
+from lib.processes.corpora.catalogue import Bytes, Layout
+
+_BLANK = re.compile(r"\n[ \t]*\n\s*")
+_WRAP = re.compile(r"[ \t]*\n[ \t]*")
+_SAMPLE = re.compile(r"^=+ SAMPLE \d+ =+$\n?", re.MULTILINE)
+_END_OF_TEXT = "<|endoftext|>"
+
+
+def content(path: Path, member: str | None = None, cut: Bytes | None = None) -> bytes:
+    """Bytes of a plain, ``.xz``, ``.gz`` or ``.zip`` file, the latter by the name of its member; ``cut`` keeps a range.
+
+    ``ValueError`` for a damaged file and for a member that is not there (with those that are); nothing is unpacked
+    to disk.
+    """
+    try:
+        if path.suffix == ".xz":
+            data = lzma.decompress(path.read_bytes())
+        elif path.suffix == ".gz":
+            data = gzip.decompress(path.read_bytes())
+        elif path.suffix == ".zip":
+            data = _member(path, member)
+        else:
+            data = path.read_bytes()
+    except (lzma.LZMAError, zlib.error, EOFError, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} cannot be decompressed: {error}") from error
+    return data if cut is None else data[cut[0] : cut[1]]
+
+
+def _member(path: Path, member: str | None) -> bytes:
+    with zipfile.ZipFile(path) as archive:
+        files = [name for name in archive.namelist() if not name.endswith("/")]
+        if member is None and len(files) == 1:
+            member = files[0]
+        if member not in files:
+            raise ValueError(f"{path} has no single member {member!r} to read; it has {files}")
+        return archive.read(member)
+
+
+def digest(data: bytes, algorithm: str = "sha256") -> str:
+    """``algorithm:hexadecimal digest``, the form checksums have in the catalogue."""
+    return f"{algorithm}:{hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()}"
+
+
+def check(data: bytes, checksum: str, what: str) -> None:
+    """``ValueError`` with both checksums if ``data`` is not what the catalogue expects."""
+    found = digest(data, checksum.partition(":")[0])
+    if found != checksum:
+        raise ValueError(f"{what} has a wrong checksum: expected {checksum}, got {found} ({len(data)} bytes)")
+
+
+def decode(data: bytes, what: str) -> str:
+    """Text of UTF-8 bytes without byte-order mark, line ends as ``\\n``.
+
+    ``ValueError`` names the file and the offset of the first wrong byte.
+    """
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{what} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start} ({error.reason}); "
+            "convert the file to UTF-8"
+        ) from error
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def unwrap(text: str) -> str:
+    """Join hard-wrapped lines into paragraphs.
+
+    A line break inside a paragraph, with the blanks around it, becomes one space; one empty line stays between
+    paragraphs. Without this the columns of the printed page show up as mutual information at lags near 70.
+    """
+    paragraphs = (_WRAP.sub(" ", paragraph.strip()) for paragraph in _BLANK.split(text))
+    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+
+
+def samples(text: str) -> list[str]:
+    """Documents of a file of GPT-2 samples: without divider lines, cut at the end-of-text marks, stripped."""
+    pieces = (piece.strip() for sample in _SAMPLE.split(text) for piece in sample.split(_END_OF_TEXT))
+    return [piece for piece in pieces if piece]
+
+
+def documents(text: str, layout: Layout) -> list[str]:
+    """The documents of one file, read as its layout in the catalogue says."""
+    if layout == "samples":
+        return samples(text)
+    return [unwrap(text) if layout == "wrapped" else text]

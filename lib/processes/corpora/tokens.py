@@ -1,0 +1,151 @@
+"""Text as integers: characters, words, or pieces of a byte-pair encoding trained on the text itself."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import re
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lib.processes.corpora.places import cache_folder
+
+Level = Literal["character", "word", "bpe"]
+BYTES = 256   # symbols that a byte-level encoding starts from
+_WORD = re.compile(r"\w+(?:['’\-]\w+)*|[^\w\s]")
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """A corpus as symbols: ``ids[offsets[i]:offsets[i + 1]]`` is document ``i``, ``vocabulary[k]`` is symbol ``k``."""
+
+    level: Level
+    ids: NDArray[np.unsignedinteger[Any]]   # (length,), the narrowest type that holds the vocabulary
+    vocabulary: tuple[str, ...]
+    offsets: NDArray[np.int64]              # (documents + 1,)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def documents(self) -> list[NDArray[np.unsignedinteger[Any]]]:
+        """The symbols of each document, as views."""
+        return [self.ids[start:stop] for start, stop in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
+
+    def rows(self, length: int) -> NDArray[np.unsignedinteger[Any]]:
+        """Documents cut into rows of ``length`` symbols, shape (rows, length); shorter ends are left out.
+
+        Pairs inside a row never cross documents. ``ValueError`` if no document is that long.
+        """
+        if length < 1:
+            raise ValueError(f"length of a row must be at least 1, got {length}")
+        pieces = [document[: len(document) // length * length].reshape(-1, length) for document in self.documents()]
+        rows = np.concatenate(pieces) if pieces else np.empty((0, length), self.ids.dtype)
+        if not len(rows):
+            longest = int(np.diff(self.offsets).max(initial=0))
+            raise ValueError(f"no document has {length} symbols; the longest has {longest}")
+        return rows
+
+    def decode(self, ids: Iterable[int] | None = None) -> str:
+        """Text of symbols (default: all). Exact for characters and BPE; words are put together with single spaces."""
+        pieces = [self.vocabulary[symbol] for symbol in (self.ids if ids is None else ids)]
+        if self.level == "word":
+            return " ".join(pieces)
+        text = "".join(pieces)
+        return _bytes_of(text).decode("utf-8", errors="replace") if self.level == "bpe" else text
+
+
+def narrow(ids: NDArray[Any], symbols: int) -> NDArray[np.unsignedinteger[Any]]:
+    """``ids`` in the narrowest unsigned type for ``symbols`` different values: one byte up to 256."""
+    return ids.astype(np.min_scalar_type(max(symbols - 1, 0)))
+
+
+def encode_characters(documents: Sequence[str]) -> Tokens:
+    """Characters, numbered in the order of their code points. Linear time, about 20 ns a character."""
+    codes = np.frombuffer("".join(documents).encode("utf-32-le"), dtype=np.uint32)
+    present = np.zeros(int(codes.max(initial=0)) + 1, dtype=bool)
+    present[codes] = True
+    alphabet = np.flatnonzero(present) if len(codes) else np.empty(0, dtype=np.int64)
+    number = narrow(np.cumsum(present) - 1, len(alphabet))
+    return Tokens("character", number[codes], tuple(map(chr, alphabet)), _offsets(map(len, documents)))
+
+
+def split_words(text: str, as_distributed: bool) -> list[str]:
+    """Words of a text: between white space where a corpus comes in words, else runs of letters and single marks.
+
+    In prose a word keeps its inner apostrophes and hyphens, every other mark is a word of its own, and case is kept.
+    """
+    return text.split() if as_distributed else _WORD.findall(text)
+
+
+def encode_words(documents: Sequence[str], as_distributed: bool) -> Tokens:
+    """Words (``split_words``), numbered from the most frequent; equally frequent ones in alphabetical order."""
+    split = [split_words(document, as_distributed) for document in documents]
+    counts: dict[str, int] = {}
+    for words in split:
+        for word in words:
+            counts[word] = counts.get(word, 0) + 1
+    vocabulary = sorted(counts, key=lambda word: (-counts[word], word))
+    number = {word: index for index, word in enumerate(vocabulary)}
+    ids = np.fromiter((number[word] for words in split for word in words), dtype=np.int64)
+    return Tokens("word", narrow(ids, len(vocabulary)), tuple(vocabulary), _offsets(map(len, split)))
+
+
+def encode_bpe(documents: Sequence[str], vocabulary_size: int, text_hash: str) -> Tokens:
+    """Byte-level byte-pair encoding of ``vocabulary_size`` symbols trained on these documents (Sennrich et al. 2016).
+
+    The trained encoding is kept in the cache folder under a name made of the text's hash, the size and the trainer's
+    version.
+    """
+    if vocabulary_size < BYTES:
+        raise ValueError(f"a byte-level vocabulary has at least {BYTES} symbols, got vocabulary_size={vocabulary_size}")
+    tokenizer = _trained(documents, vocabulary_size, text_hash)
+    vocabulary = tuple(str(tokenizer.id_to_token(index)) for index in range(tokenizer.get_vocab_size()))
+    encoded = [np.asarray(piece.ids, dtype=np.int64) for piece in tokenizer.encode_batch(list(documents))]
+    ids = np.concatenate(encoded) if encoded else np.empty(0, dtype=np.int64)
+    return Tokens("bpe", narrow(ids, len(vocabulary)), vocabulary, _offsets(map(len, encoded)))
+
+
+def _trained(documents: Sequence[str], vocabulary_size: int, text_hash: str) -> Any:
+    from tokenizers import Tokenizer
+
+    settings = json.dumps([text_hash, vocabulary_size, importlib.metadata.version("tokenizers")])
+    path = cache_folder() / "bpe" / f"{hashlib.sha256(settings.encode()).hexdigest()[:24]}.json"
+    if path.is_file():
+        return Tokenizer.from_file(str(path))
+    tokenizer = _train(documents, vocabulary_size)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as temporary:
+        temporary.write(tokenizer.to_str())
+    Path(temporary.name).replace(path)   # complete or not at all, also when two notebooks train at once
+    return tokenizer
+
+
+def _train(documents: Sequence[str], vocabulary_size: int) -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(vocab_size=vocabulary_size, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(list(documents), trainer)
+    return tokenizer
+
+
+def _bytes_of(symbols: str) -> bytes:
+    """Bytes behind the printable characters that a byte-level encoding writes for them (GPT-2's table)."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [byte for byte in range(256) if byte not in printable]
+    table = {chr(byte): byte for byte in printable} | {chr(256 + index): byte for index, byte in enumerate(hidden)}
+    return bytes(table[symbol] for symbol in symbols)
+
+
+def _offsets(lengths: Iterable[int]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(np.fromiter(lengths, dtype=np.int64))]).astype(np.int64)
