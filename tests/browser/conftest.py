@@ -1,0 +1,109 @@
+"""A headless Chromium on the built pages; every request that leaves the book is refused and remembered."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Route, sync_playwright
+from playwright.sync_api import Error as PlaywrightError
+
+from lib import ROOT
+
+HTML = ROOT / "_build" / "html"
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    if not (HTML / "book" / "index.html").exists():
+        pytest.fail("the book is not built: run `make book` first")
+    handler = functools.partial(Quiet, directory=str(HTML))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The Chromium of this machine, else the one that Playwright installed."""
+    here = next((path for name in CHROMIUMS if (path := shutil.which(name))), None)
+    with sync_playwright() as playwright:
+        try:
+            opened = playwright.chromium.launch(
+                executable_path=here,
+                args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"],
+            )
+        except PlaywrightError as error:
+            reason = (
+                "NO BROWSER, SO THE PAGES ARE NOT TESTED: install Chromium (apt-get install chromium) "
+                f"or run `.venv/bin/playwright install chromium`. {str(error).splitlines()[0]}"
+            )
+            if os.environ.get("CI"):
+                pytest.fail(reason)
+            pytest.skip(reason)
+        yield opened
+        opened.close()
+
+
+class Visit:
+    """A context that refuses the network and keeps what went wrong."""
+
+    def __init__(self, context: BrowserContext, address: str) -> None:
+        self.context, self.address = context, address
+        self.page = context.new_page()
+        self.refused: list[str] = []
+        self.errors: list[str] = []
+        context.route("**/*", self._route)
+        self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("response", self._response)
+
+    def _route(self, route: Route) -> None:
+        if route.request.url.startswith((self.address, "data:", "blob:")):
+            route.continue_()
+        else:
+            self.refused.append(route.request.url)
+            route.abort()
+
+    def _response(self, response) -> None:
+        if response.status >= 400:
+            self.errors.append(f"{response.status} {response.url}")
+
+    def open(self, name: str) -> None:
+        self.errors.clear()
+        self.refused.clear()
+        self.page.goto(f"{self.address}/{name}", wait_until="load")
+        self.page.evaluate("async () => { if (window.MathJax?.startup) await MathJax.startup.promise; }")
+
+
+@pytest.fixture
+def visit(browser: Browser, address: str, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    scheme = getattr(request, "param", "light")
+    context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900})
+    context.add_init_script(f"localStorage.setItem('mode', '{scheme}'); localStorage.setItem('theme', '{scheme}');")
+    yield Visit(context, address)
+    context.close()
+
+
+def page_names() -> list[str]:
+    """Every page that the build wrote, as addresses below the book's root."""
+    from lib.batch.pages import table_of_contents
+
+    return [f"{name}.html" for name in table_of_contents()]
+
+
+def built(name: str) -> Path:
+    return HTML / name

@@ -1,0 +1,121 @@
+"""What a reader meets: pages that load offline, typeset mathematics, described figures, search, both colour schemes."""
+
+from __future__ import annotations
+
+import re
+
+import nbformat
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from lib import ROOT
+
+from .conftest import Visit, built, page_names
+
+pytestmark = pytest.mark.browser
+
+# Known and harmless: a script of the theme is loaded twice; the theme validates its own switch before it is set.
+HARMLESS = ("THEBE_JS_URL has already been declared", "invalid theme mode")
+PAGES = page_names()
+EXECUTED = [name for name in PAGES if name.startswith("notebooks/")]
+
+
+def real(errors: list[str]) -> list[str]:
+    return [error for error in errors if not any(known in error for known in HARMLESS)]
+
+
+@pytest.mark.parametrize("name", [*PAGES, "index.html", "search.html", "genindex.html"])
+def test_a_page_loads_without_errors_and_without_the_network(visit: Visit, name: str) -> None:
+    visit.open(name)
+    assert not real(visit.errors)
+    assert not visit.refused
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_mathematics_is_typeset(visit: Visit, name: str) -> None:
+    visit.open(name)
+    formulas = visit.page.locator("article .math").count()
+    assert visit.page.locator("article mjx-container").count() >= formulas
+    assert visit.page.locator("mjx-merror, article [data-mjx-error]").count() == 0
+    if name in EXECUTED:
+        assert formulas > 0
+    text = visit.page.locator("article").inner_text()
+    assert not re.search(r"\\(frac|ln|tau|sum|begin)\b", text), "TeX source shows on the page"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_figure_has_alternative_text_that_describes_it(visit: Visit, name: str) -> None:
+    visit.open(name)
+    figures = visit.page.locator("article img")
+    for index in range(figures.count()):
+        alt = figures.nth(index).get_attribute("alt") or ""
+        assert len(alt.split()) >= 4, f"{name}: {alt!r} does not describe a figure"
+        assert figures.nth(index).evaluate("image => image.complete && image.naturalWidth > 0")
+    if name in EXECUTED:
+        assert figures.count() > 0
+        assert visit.page.locator("article figure figcaption").count() == visit.page.locator("article figure").count()
+
+
+@pytest.mark.parametrize("visit", ["light", "dark"], indirect=True)
+@pytest.mark.parametrize("name", PAGES)
+def test_no_serious_accessibility_violation(visit: Visit, name: str) -> None:
+    visit.open(name)
+    report = Axe().run(visit.page, options={"runOnly": ["wcag2a", "wcag2aa"]})
+    serious = [
+        f"{violation['id']}: {node['html'][:200]}"
+        for violation in report.response["violations"]
+        if violation["impact"] in ("serious", "critical")
+        for node in violation["nodes"][:5]
+    ]
+    assert not serious, "\n".join(serious)
+
+
+@pytest.mark.parametrize("visit", ["light", "dark"], indirect=True)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_fits_a_phone(visit: Visit, name: str) -> None:
+    visit.page.set_viewport_size({"width": 390, "height": 844})
+    visit.open(name)
+    overflow = visit.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert overflow <= 1, f"{name} is {overflow} px wider than a phone"
+
+
+def test_search_finds_grassberger(visit: Visit) -> None:
+    visit.open("search.html?q=Grassberger")
+    visit.page.wait_for_selector("#search-results li a", timeout=15000)
+    links = visit.page.locator("#search-results li a").evaluate_all("links => links.map(link => link.href)")
+    assert any("entropy_estimators" in link for link in links)
+
+
+@pytest.mark.parametrize("name", EXECUTED)
+def test_a_chapter_offers_its_notebook_and_the_notebook_is_the_executed_one(visit: Visit, name: str) -> None:
+    visit.open(name)
+    link = visit.page.locator("a.btn-download-source-button, a[href$='.ipynb']").first.get_attribute("href")
+    assert link and link.endswith(".ipynb")
+    path = (built(name).parent / link).resolve()
+    notebook = nbformat.read(path, as_version=4)
+    assert any(cell.get("outputs") for cell in notebook.cells if cell.cell_type == "code")
+    assert str(ROOT) not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", EXECUTED)
+def test_launch_buttons_open_the_source_of_this_very_page(visit: Visit, name: str) -> None:
+    visit.open(name)
+    links = visit.page.locator(".dropdown-launch-buttons a").evaluate_all("links => links.map(link => link.href)")
+    assert links
+    source = name.removesuffix(".html") + ".md"
+    assert (ROOT / source).exists()
+    assert all(link.endswith(source) for link in links), links
+
+
+def test_the_scorecard_links_to_checks_that_exist(visit: Visit) -> None:
+    visit.open("book/scorecard.html")
+    links = visit.page.locator("article a[href*='#claim-']").evaluate_all("links => links.map(link => link.href)")
+    assert links
+    for link in links:
+        page, _, anchor = link.removeprefix(visit.address + "/").partition("#")
+        assert f'id="{anchor}"' in built(page).read_text(encoding="utf-8"), link
+
+
+def test_the_pages_name_no_folder_of_the_machine_that_built_them() -> None:
+    for name in PAGES:
+        assert str(ROOT) not in built(name).read_text(encoding="utf-8"), name
