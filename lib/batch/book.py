@@ -69,7 +69,8 @@ def render(profile: str, clean: bool = False) -> Path:
     if clean:
         for name in ("html", ".doctrees", "jupyter_execute"):
             shutil.rmtree(BUILD / name, ignore_errors=True)
-    command = [sys.executable, "-m", "jupyter_book", "build", str(ROOT), "-W", "-n", "--keep-going", "-q"]
+    start = "from jupyter_book.cli.main import main; main()"
+    command = [sys.executable, "-c", start, "build", str(ROOT), "-W", "-n", "--keep-going", "-q"]
     done = subprocess.run(command, env={**os.environ, "BOOK_PROFILE": profile}, cwd=ROOT, check=False)
     first = BUILD / "html" / "book" / "index.html"
     if done.returncode or not first.exists():

@@ -110,6 +110,7 @@ def execute(job: Job, progress: bool = False) -> Outcome:
                 execution_timeout=CELL_TIMEOUT,
                 request_save_on_cell_execute=True,
                 kernel_manager_class=PrivateKernelManager,
+                shutdown_kernel="immediate",
             )
     except Exception as error:  # papermill's own, a dead kernel, a timeout: each ends this page and no other
         message = str(error) if type(error).__name__ == "PapermillExecutionError" else traceback.format_exc()

@@ -7,6 +7,7 @@ same papermill runs, hands the executed copies to MyST-NB, and fails on a warnin
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", _be_strict)
     app.connect("env-get-outdated", _changed_pages)
     app.connect("doctree-read", _require_alternative_text)
+    app.connect("html-page-context", _offer_notebook, priority=400)
     app.connect("html-page-context", _offer_local_jupyter, priority=900)
     app.connect("build-finished", _prune_mathjax, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
@@ -50,9 +52,9 @@ def _execute_pages(app: Sphinx, config: Any) -> None:
     config.nb_custom_formats = {
         f"/{job.page.name}.md": [f"{__name__}.executed_notebook", {"path": str(job.notebook)}, False] for job in jobs
     }
-    url = repository_url()
-    if url:
-        config.html_theme_options["repository_url"] = url
+    config.html_theme_options["repository_url"] = url = repository_url()
+    if not url:  # nothing to launch from: the theme would stumble over a button without a repository
+        config.html_theme_options["launch_buttons"] = {}
 
 
 def _report(outcome: Outcome) -> None:
@@ -60,8 +62,8 @@ def _report(outcome: Outcome) -> None:
 
 
 def _be_strict(app: Sphinx) -> None:
-    app.warningiserror = True
-    app.keep_going = True
+    # As `-W --keep-going` does: every warning is shown, and any of them makes the build fail at its end.
+    app.keep_going, app.warningiserror = True, False
 
 
 def _jobs(app: Sphinx) -> dict[str, Job]:
@@ -96,6 +98,16 @@ def repository_url() -> str:
     return url.removesuffix(".git") if url.startswith("https://") else ""
 
 
+def _offer_notebook(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """The executed notebook beside its page, for the theme's download button."""
+    executed = Path(app.outdir).parent / "jupyter_execute" / f"{pagename}.ipynb"
+    if pagename in _jobs(app) and executed.exists():
+        target = Path(app.outdir) / "_sources" / f"{pagename}.ipynb"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(executed, target)
+        context["ipynb_source"] = f"{pagename}.ipynb"
+
+
 def _offer_local_jupyter(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     """A launch button that needs no service: the Jupyter that `make lab` starts on this machine."""
     if pagename not in _jobs(app):
@@ -118,7 +130,6 @@ def _offer_local_jupyter(app: Sphinx, pagename: str, templatename: str, context:
             "buttons": [button],
             "icon": "fas fa-rocket",
             "tooltip": "Launch",
-            "text": "Launch",
             "label": "launch-buttons",
         }
     )
