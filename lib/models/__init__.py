@@ -1,0 +1,28 @@
+"""Sequence models with one interface: parallel logits, or steps with a state that holds all they remember."""
+
+from lib.models.attention import SlidingWindowTransformer, SparseTransformer, Transformer
+from lib.models.base import SequenceModel, State
+from lib.models.catalogue import ARCHITECTURES, create
+from lib.models.diagonal_ssm import DiagonalSSM
+from lib.models.linear_attention import LinearTransformer
+from lib.models.mamba import Mamba
+from lib.models.mamba2 import Mamba2
+from lib.models.recurrent import LSTM, VanillaRNN
+from lib.models.ttt_linear import TTTLinear
+
+__all__ = [
+    "ARCHITECTURES",
+    "LSTM",
+    "DiagonalSSM",
+    "LinearTransformer",
+    "Mamba",
+    "Mamba2",
+    "SequenceModel",
+    "SlidingWindowTransformer",
+    "SparseTransformer",
+    "State",
+    "TTTLinear",
+    "Transformer",
+    "VanillaRNN",
+    "create",
+]

@@ -1,0 +1,139 @@
+"""What every sequence model of the book shares: an embedding, a stack of layers, a head, and one interface."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lib.processes.checks import generator, whole_number
+
+
+class Module(nn.Module):  # type: ignore[misc]
+    """A network or a part of one."""
+
+
+class State(NamedTuple):
+    """All that later output may depend on."""
+
+    layers: tuple[Any, ...]  # one named tuple of tensors for every layer, each with the batch as first axis
+    position: int | None  # tokens read so far, in models whose positions are marked; the same for all histories
+
+
+class SequenceModel(Module):
+    """logits = head(norm(layers(embedding(tokens)))): the law of the next token given all tokens up to this one.
+
+    Two forms of one function. Parallel: ``logits = model(tokens)``, (batch, time) -> (batch, time, vocabulary).
+    Stepwise: ``state = model.initial_state(batch)``, then ``logits, state = model.step(token, state)`` with tokens
+    (batch,) and logits (batch, vocabulary). A state is never changed in place, so that it can be kept and read again.
+    ``model.state_size(length)`` is how many real numbers the state of one sequence holds after `length` tokens.
+
+    layers: each has forward (batch, time, width) -> the same shape, and initial_state(batch), step(x, state),
+    state_size(length) in the same sense. positions: whether to add sinusoids of the position to the embedding.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        embedding_size: int,
+        layers: Sequence[Module],
+        width: int,
+        *,
+        norm: Module | None = None,
+        positions: bool = False,
+    ) -> None:
+        super().__init__()
+        self.vocabulary = whole_number(vocabulary, "vocabulary", 1)
+        self.positions = positions
+        self.embedding = nn.Embedding(vocabulary, embedding_size)
+        self.layers = nn.ModuleList(layers)
+        self.norm = nn.Identity() if norm is None else norm
+        self.head = glorot_linear(width, vocabulary)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Logits (batch, time, vocabulary) of the token after each of `tokens` (batch, time)."""
+        x = self._embed(tokens, 2)
+        if self.positions:
+            x = x + sinusoids(torch.arange(x.shape[1], device=x.device), x)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(self.norm(x))
+
+    def initial_state(self, batch: int) -> State:
+        """The state before the first token."""
+        rows = whole_number(batch, "batch", 1)
+        return State(tuple(layer.initial_state(rows) for layer in self.layers), 0 if self.positions else None)
+
+    def step(self, token: Tensor, state: State) -> tuple[Tensor, State]:
+        """Logits (batch, vocabulary) of the token after `token` (batch,), and the state that has read it."""
+        x = self._embed(token, 1)
+        position = state.position
+        if position is not None:
+            x = x + sinusoids(torch.tensor(position, device=x.device), x)
+            position += 1
+        after = []
+        for layer, before in zip(self.layers, state.layers, strict=True):
+            x, kept = layer.step(x, before)
+            after.append(kept)
+        return self.head(self.norm(x)), State(tuple(after), position)
+
+    def state_size(self, length: int) -> int:
+        """Real numbers in the state of one sequence after `length` >= 0 tokens. Cost O(depth), whatever the length."""
+        steps = whole_number(length, "length", 0)
+        return sum(layer.state_size(steps) for layer in self.layers)
+
+    def _embed(self, tokens: Tensor, axes: int) -> Tensor:
+        if tokens.ndim != axes or tokens.numel() == 0 or tokens.dtype not in (torch.int64, torch.int32):
+            raise ValueError(
+                f"tokens: whole numbers of shape {'(batch, time)' if axes == 2 else '(batch,)'} are allowed, "
+                f"got {tokens.dtype} of shape {tuple(tokens.shape)}"
+            )
+        # On a GPU this check would wait for the device at every step; the embedding itself refuses there.
+        if tokens.device.type == "cpu" and not (int(tokens.min()) >= 0 and int(tokens.max()) < self.vocabulary):
+            raise ValueError(
+                f"tokens: 0 .. {self.vocabulary - 1} are in the vocabulary, "
+                f"got {int(tokens.min())} .. {int(tokens.max())}"
+            )
+        return self.embedding(tokens)
+
+
+def sinusoids(positions: Tensor, like: Tensor) -> Tensor:
+    """Sines and cosines in turn, (..., width), angles position / 10000^(2i / width) (Vaswani et al. 2017, Sec. 3.5).
+
+    positions: (...,) whole numbers >= 0. like: gives width, type and device. There is no longest position.
+    """
+    width = like.shape[-1]
+    rates = 10000.0 ** (-2.0 * torch.arange((width + 1) // 2, dtype=torch.float64, device=like.device) / width)
+    angles = positions[..., None].double() * rates  # in float64: a float32 angle is off by 0.01 near 10^5
+    waves = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+    return waves[..., :width].to(like.dtype)
+
+
+def glorot_linear(inputs: int, outputs: int, bias: bool = True) -> Any:
+    """A linear map with Glorot-uniform weights and zero bias, as Keras makes a dense layer."""
+    linear = nn.Linear(inputs, outputs, bias=bias)
+    nn.init.xavier_uniform_(linear.weight)
+    if bias:
+        nn.init.zeros_(linear.bias)
+    return linear
+
+
+@contextlib.contextmanager
+def seeded(seed: int | np.random.Generator) -> Iterator[None]:
+    """Draw initial weights from a seed of their own; torch's global generator comes out as it went in."""
+    number = int(generator(seed).integers(2**63))
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(number)
+        yield
+
+
+def head_width(width: int, heads: int) -> int:
+    """Width of one head; ValueError unless the heads share the width evenly."""
+    count = whole_number(heads, "heads", 1)
+    if whole_number(width, "width", 1) % count:
+        raise ValueError(f"width: a multiple of heads = {count} is allowed, got {width}")
+    return width // count
