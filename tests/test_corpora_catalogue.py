@@ -19,7 +19,14 @@ from lib.processes.corpora import catalogue, places
 
 def test_every_corpus_of_the_book_is_there():
     assert set(corpora.names()) >= {
-        "sotu", "books", "books_extra", "wikitext2", "wikitext103", "ptb", "text8", "gpt2_samples"
+        "sotu",
+        "books",
+        "books_extra",
+        "wikitext2",
+        "wikitext103",
+        "ptb",
+        "text8",
+        "gpt2_samples",
     }
     assert len(catalogue.entry("books").splits) == 35 and len(catalogue.entry("gpt2_samples").splits) == 6
 
@@ -41,12 +48,23 @@ def test_splits_of_one_file_neither_overlap_nor_leave_a_gap():
 
 
 def test_a_malformed_entry_is_refused():
-    good = {"name": "a", "title": "A", "about": "a", "licence": "a", "layout": "prose",
-            "files": {"a.txt": {"checksum": "md5:" + "0" * 32, "sources": [{"url": "https://a/a.txt"}]}},
-            "splits": {"a": {"file": "a.txt"}}}
+    good = {
+        "name": "a",
+        "title": "A",
+        "about": "a",
+        "licence": "a",
+        "layout": "prose",
+        "files": {"a.txt": {"checksum": "md5:" + "0" * 32, "sources": [{"url": "https://a/a.txt"}]}},
+        "splits": {"a": {"file": "a.txt"}},
+    }
     assert catalogue.Entry.model_validate(good).files["a.txt"].sources[0].checksum == "md5:" + "0" * 32
-    for change in ({"splits": {"a": {"file": "b.txt"}}}, {"default": "b"}, {"colour": "red"}, {"files": {}},
-                   {"files": {"a.txt": {"checksum": "crc:1"}}}):
+    for change in (
+        {"splits": {"a": {"file": "b.txt"}}},
+        {"default": "b"},
+        {"colour": "red"},
+        {"files": {}},
+        {"files": {"a.txt": {"checksum": "crc:1"}}},
+    ):
         with pytest.raises(ValidationError):
             catalogue.Entry.model_validate({**good, **change})
 

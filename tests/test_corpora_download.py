@@ -24,8 +24,8 @@ class Shelf:
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
-        self.ranges = True                      # answer 206 to a Range header
-        self.stop_after: list[int] = []         # bytes after which the next answers break off
+        self.ranges = True  # answer 206 to a Range header
+        self.stop_after: list[int] = []  # bytes after which the next answers break off
         self.tag: str | None = '"one"'
         self.requests: list[tuple[str, str | None]] = []
         self.served = 0
@@ -111,8 +111,16 @@ def simple_entry(monkeypatch: pytest.MonkeyPatch, *urls: str, data: bytes = TEXT
     files = {"text.txt": {"checksum": sha256(data), "sources": [{"url": url} for url in urls]}}
     return register(
         monkeypatch,
-        {"name": "made", "title": "Made", "about": "made up", "licence": "none", "layout": "tokens", "default": "train",
-         "files": files, "splits": {"train": {"file": "text.txt"}}},
+        {
+            "name": "made",
+            "title": "Made",
+            "about": "made up",
+            "licence": "none",
+            "layout": "tokens",
+            "default": "train",
+            "files": files,
+            "splits": {"train": {"file": "text.txt"}},
+        },
     )
 
 
@@ -158,6 +166,7 @@ def test_ctrl_c_leaves_a_partial_file_that_the_next_call_completes(shelf, cache,
         def __init__(self, **_: Any) -> None: ...
         def __enter__(self) -> Impatient:
             return self
+
         def __exit__(self, *_: Any) -> None: ...
         def update(self, _: int) -> None:
             raise KeyboardInterrupt
@@ -275,7 +284,7 @@ def test_all_three_splits_of_wikitext_come_out_of_one_archive(shelf, cache, monk
         for split, file in (("train", "train"), ("validation", "valid"), ("test", "test")):
             assert corpora.load(f"wikitext{number}", split).text == f" = {file} = \n \n"
         assert len(shelf.requests) == before + 1
-    assert contents(cache) == ["wikitext-103-v1.zip", "wikitext-2-v1.zip"]     # nothing is unpacked
+    assert contents(cache) == ["wikitext-103-v1.zip", "wikitext-2-v1.zip"]  # nothing is unpacked
 
 
 def test_text8_is_divided_90_5_5(shelf, cache, monkeypatch):
@@ -285,8 +294,10 @@ def test_text8_is_divided_90_5_5(shelf, cache, monkeypatch):
     entry = redirected(monkeypatch, "text8", shelf.address, {"text8": text}, {"text8.zip": packed})
     parts = [entry.splits[name].part for name in ("train", "validation", "test")]
     assert parts == [(0, 90_000_000), (90_000_000, 95_000_000), (95_000_000, 100_000_000)]
-    small = {name: split.model_copy(update={"part": tuple(end // 10**6 for end in split.part)})
-             for name, split in entry.splits.items()}
+    small = {
+        name: split.model_copy(update={"part": tuple(end // 10**6 for end in split.part)})
+        for name, split in entry.splits.items()
+    }
     monkeypatch.setitem(catalogue.entries(), "text8", entry.model_copy(update={"splits": small}))
     pieces = [corpora.load("text8", split).text for split in ("train", "validation", "test")]
     assert [len(piece) for piece in pieces] == [90, 5, 5] and "".join(pieces).encode() == text

