@@ -26,9 +26,9 @@ serve: $(READY)
 	$(RUN) -m http.server --bind 127.0.0.1 --directory _build/html 8000
 
 benchmarks: $(READY)
-	$(RUN) -m venv _build/benchmarks-venv
-	_build/benchmarks-venv/bin/python -m pip install --quiet -r requirements.txt -r requirements-benchmarks.txt -c requirements.lock
-	_build/benchmarks-venv/bin/python benchmarks/counting.py
+	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements-benchmarks.txt -c requirements.lock
+	$(RUN) benchmarks/counting.py
+	$(RUN) benchmarks/hierarchical.py
 
 # The environment is made anew when what it should hold has changed.
 $(READY): requirements.txt requirements.lock pyproject.toml

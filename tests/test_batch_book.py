@@ -40,7 +40,7 @@ plt.plot([0, 1]); plt.show()
 @pytest.fixture
 def small_book(tmp_path: Path) -> Path:
     """A copy of the house with one chapter in it."""
-    for name in ("lib", "book", "results"):
+    for name in ("lib", "book"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("_config.yml", "requirements.lock"):
         shutil.copy(ROOT / name, tmp_path / name)

@@ -46,18 +46,28 @@ def _summary(array: np.ndarray[Any, Any]) -> Record:
 def append(path: Path, record: Record) -> None:
     """Add one line to ``path`` in a single write, so that a kill leaves whole lines or one torn tail.
 
-    A torn tail of an earlier process is cut off first: it never was a record.
+    A torn tail of an earlier process is cut off first: it never was a record. Where the system has file locks, writers
+    take turns, so that none takes the unfinished line of another for such a tail.
     """
     line = (json.dumps(record, ensure_ascii=False, allow_nan=False, sort_keys=True) + "\n").encode()
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     try:
+        _wait_for_turn(descriptor)
         whole = _length_of_whole_lines(descriptor)
         if whole < os.fstat(descriptor).st_size:
             os.ftruncate(descriptor, whole)
         os.write(descriptor, line)
     finally:
         os.close(descriptor)
+
+
+def _wait_for_turn(descriptor: int) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return
+    fcntl.flock(descriptor, fcntl.LOCK_EX)  # released when the file is closed
 
 
 def _length_of_whole_lines(descriptor: int) -> int:
