@@ -11,9 +11,9 @@ book: $(READY)
 	$(RUN) -m lib book --profile $(PROFILE)
 
 test: $(READY) lint
-	$(RUN) -m pytest -n auto --dist loadfile -m "not book and not browser"
+	$(RUN) -m pytest -n auto --dist loadfile -m "not browser"
 	$(RUN) -m lib book --profile smoke
-	$(RUN) -m pytest -m "book or browser"
+	$(RUN) -m pytest -n auto -m browser
 
 lint: $(READY)
 	$(RUN) -m ruff check .

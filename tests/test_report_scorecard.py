@@ -13,6 +13,7 @@ from lib.report import records, scorecard
 from lib.report.catalogue import PAPERS, catalogue
 from lib.report.scorecard import counting, counts, load_records, rows, text_table
 from lib.report.scorecard_html import Counts, Table
+from lib.report.scorecard_values import paper_value, recorded
 
 PAGE = "notebooks/two_point/binary_sequences"
 
@@ -155,51 +156,166 @@ class _Page(HTMLParser):
         return [attributes.get(name) for found, attributes in self.tags if found == tag and name in attributes]
 
 
+def table(*made_up: records.Record, paper: str = "shen2019") -> _Page:
+    return _Page(Table(paper, rows(made_up, paper), "")._repr_html_())
+
+
 def test_the_page_links_to_the_verdict_and_to_the_erratum(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BOOK_PAGE", "book/scorecard")
     corrected = record(claim="shen-eq53", outcome="corrected", erratum=12, printed=0.0, part="bias", note="<small>")
-    page = _Page(Table("shen2019", rows([record(), corrected], "shen2019"), "")._repr_html_())
+    page = table(record(), corrected)
     assert page.all("a", "href") == [
         f"../{PAGE}.html#claim-shen-eq46",
-        "../book/errata.html#erratum-12",
         f"../{PAGE}.html#claim-shen-eq53",
+        "../book/errata.html#erratum-12",
     ]
     assert "<small>" in page.text and "1 ± 0.1" in page.text
 
 
-def test_every_claim_has_its_anchor_and_its_status_in_words() -> None:
+def test_every_claim_has_its_anchor_once_whether_checked_or_not() -> None:
     for paper in PAPERS:
-        page = _Page(Table(paper, rows([], paper), "")._repr_html_())
         expected = [f"scorecard-{claim.id}" for claim in catalogue().values() if claim.paper == paper]
-        assert page.all("th", "id") == expected
-        assert page.text.count("not yet") == len(expected)
+        untouched = table(paper=paper)
+        assert untouched.all("li", "id") == expected
+        assert untouched.all("table", "class") == [] and untouched.text.count("not yet") == 1
+        first = expected[0].removeprefix("scorecard-")
+        page = table(record(claim=first), paper=paper)
+        assert page.all("th", "id") == expected[:1] and page.all("li", "id") == expected[1:]
         assert page.all("div", "tabindex") == ["0"] and page.all("div", "aria-label") != []
+        assert "holds" in page.text
 
 
-def test_rows_of_the_table_have_as_many_cells_as_columns() -> None:
-    made_up = [record(part="a"), record(part="b", outcome="reduced"), record(claim="shen-eq47")]
-    markup = Table("shen2019", rows(made_up, "shen2019"), "")._repr_html_()
-    width = markup.split("</thead>")[0].count("<th ")
-    for body in markup.split("<tbody>")[1:]:
-        lines = body.split("<tr>")[1:]
-        cells = [line.count("<td") + line.count("<th ") for line in lines]
-        spanned = 2 if len(lines) > 1 else 0  # claim and verdict stand once for all parts
-        assert cells == [width, *([width - spanned] * (len(lines) - 1))]
+def test_a_claim_that_no_chapter_checked_says_what_a_check_has_to_compare() -> None:
+    text = table().text
+    assert all(claim.must in text for claim in catalogue().values() if claim.paper == "shen2019")
+    assert "Paper: rnn_saturation 100; training_baseline 420." in text
+
+
+def test_a_claim_takes_one_row_and_its_other_checks_are_folded_under_it() -> None:
+    parts = [
+        record(part=name, outcome=outcome) for name, outcome in zip("abc", ("holds", "differs", "holds"), strict=True)
+    ]
+    markup = Table("shen2019", rows([*parts, record(claim="shen-eq47")], "shen2019"), "")._repr_html_()
+    first, second = markup.split("<tbody")[1:]
+    assert first.count("<tr") == 2 and second.count("<tr") == 1
+    shown, folded = first.split("<details>")
+    assert ">b</a>" in shown and ">a</a>" not in shown and "1 of 3 parts differs" in shown
+    assert ">a</a>" in folded and ">c</a>" in folded and ">b</a>" not in folded and "2 more checks" in folded
+    columns = markup.split("</thead>")[0].count("<th ")
+    assert shown.count("<th ") + shown.count("<td ") - 1 == columns == first.split("<tr")[1].count("role=") - 1
+    assert f'colspan="{columns}"' in shown
+
+
+def test_a_folded_check_names_its_page_and_profile_only_where_they_are_others() -> None:
+    same, elsewhere = record(part="b"), record(part="c", page="notebooks/other_page", profile="paper")
+    text = table(record(part="a"), same, elsewhere).text
+    assert "[other page, paper]" in text and "[binary sequences, smoke]" not in text
+
+
+@pytest.mark.parametrize(
+    ("parts", "decisive"),
+    [
+        ([("a", "holds", None), ("b", "holds", None)], "a"),
+        ([("a", "holds", None), ("b", "holds", 0.79)], "b"),
+        ([("a", "holds", 0.79), ("b", "differs", None)], "b"),
+        ([("a", "corrected", None), ("b", "reduced", 0.79), ("c", "corrected", 1.0)], "c"),
+    ],
+)
+def test_the_worst_part_decides_and_of_several_the_one_with_a_value_of_the_paper(
+    parts: list[tuple[str, str, float | None]], decisive: str
+) -> None:
+    row = rows([record(part=part, outcome=outcome, paper=paper) for part, outcome, paper in parts])
+    assert next(one for one in row if one.parts).decisive["part"] == decisive
+
+
+def test_no_part_decides_where_nothing_was_checked() -> None:
+    with pytest.raises(ValueError, match="was not checked"):
+        _ = rows([])[0].decisive
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "share"),
+    [
+        (["holds"], ""),
+        (["differs", "differs"], ""),
+        (["holds", "differs"], "1 of 2 parts differs"),
+        (["differs", "corrected", "differs"], "2 of 3 parts differ"),
+        (["holds", "corrected"], "1 of 2 parts is corrected"),
+        (["reduced", "holds", "reduced"], "2 of 3 parts hold at reduced scale"),
+    ],
+)
+def test_a_row_says_how_many_parts_have_its_verdict_if_not_all_have(outcomes: list[str], share: str) -> None:
+    parts = [record(outcome=outcome, part=str(number)) for number, outcome in enumerate(outcomes)]
+    row = next(row for row in rows(parts) if row.parts)
+    assert row.share == share
+    assert share in table(*parts).text and share in text_table(parts)
 
 
 def test_every_kind_of_comparison_is_shown() -> None:
     made_up = [
         record(part="interval", tolerance=None, within=[0.9, 1.1]),
         record(part="intervals", tolerance=None, measured=[1.0, 2.0], expected=[1, 2], within=[[0.9, 1.1], [1.9, 2.1]]),
+        record(part="how sure", tolerance=None, within=[0.5, 1.5], confidence=0.99),
         record(part="bounds", tolerance=None, expected=None, at_least=0.5, at_most=2),
         record(part="summary", measured={"shape": [1000], "first": [0, 1], "smallest": 0.0, "largest": 3.5}),
         record(part="complex", measured={"shape": [1000], "first": ["1j"]}),
         record(part="published", paper={"pg19": [1.1, 0.91]}, relative=True),
+        record(part="array", measured=[1.0, 2.0, 3.0, 4.0], expected=[1.0, 2.0, 3.0, 4.0], deviation=3.21e-16),
+        record(part="long", measured={"shape": [20, 50]}, expected={"shape": [20, 50]}, deviation=0.01),
     ]
-    text = _Page(Table("shen2019", rows(made_up, "shen2019"), "")._repr_html_()).text
-    for piece in ("1 in [0.9, 1.1]", "1, 2 in [[0.9, 1.1], [1.9, 2.1]]", "≥ 0.5, ≤ 2", "shape [1000] in [0, 3.5]",
-                  "array of shape [1000]", "pg19 1.1, 0.91", "1 ± 0.1 relative"):  # fmt: skip
+    text = table(*made_up).text
+    for piece in (
+        "1 (allowed: 1 in [0.9, 1.1])",
+        "1, 2 (allowed: expected in each of 2 intervals)",
+        "1 in [0.5, 1.5] (99 %)",
+        "≥ 0.5, ≤ 2",
+        "1000 values in [0, 3.5]",
+        "pg19 1.1, 0.91",
+        "± 0.1 relative",
+        "4 values, largest deviation 3.2e-16 (allowed: ± 0.1)",
+        "1000 values, largest deviation 0.01",
+    ):
         assert piece in text, piece
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ""),
+        (True, "True"),
+        ("1/3", "1/3"),
+        (2 / 3, "0.666667"),
+        ([1190, 126], "1190, 126"),
+        ([[1.0, 2.0], [0.5, 2.0]], "4 values in [0.5, 2]"),
+        ([0.0] * 8, "8 values, all 0"),
+        (["1/3"] * 8, "8 values"),
+        ({"shape": [999], "first": [0.1], "smallest": 0.0063, "largest": 0.1}, "999 values in [0.0063, 0.1]"),
+        ({"beta": 0.79}, "beta 0.79"),
+        (
+            {f"model {number}": number for number in range(20)},
+            "20 entries: " + ", ".join(f"model {n}" for n in range(20)),
+        ),
+    ],
+)
+def test_a_value_is_told_in_short(value: Any, text: str) -> None:
+    assert recorded(value) == text
+
+
+def test_a_claim_that_differs_shows_what_the_paper_says() -> None:
+    claim = catalogue()["shen-eq46"]
+    assert paper_value(claim, record(outcome="differs", expected=0.25)) == "0.25"
+    assert paper_value(claim, record(outcome="differs", expected=None, tolerance=None, at_most=0.5)) == "≤ 0.5"
+    assert paper_value(claim, record(outcome="corrected", printed=0.75)) == "0.75"
+    assert paper_value(claim, record(paper=0.79, printed=0.75)) == "0.79"
+    assert paper_value(claim, record()) == ""
+    assert paper_value(catalogue()["shen-params"], record()) == "1190, 126"
+
+
+def test_the_note_of_the_decisive_check_is_whole_and_those_of_the_others_are_cut_at_a_word() -> None:
+    note = " ".join(["word"] * 40)
+    page = table(record(part="a", note=note), record(part="b", note="other " * 40))
+    assert note in page.text
+    assert "other …" in page.text and page.text.count("other") < 20
 
 
 def test_counts_add_up() -> None:

@@ -18,6 +18,11 @@ from lib.report.scorecard_html import Counts, Table
 
 COMMITTED = ROOT / "results" / "claims"
 STATUSES = (*OUTCOMES, "not yet")  # from good to bad, and unknown
+VERBS = {  # of one part and of several; parts that hold are never fewer than all
+    "reduced": ("holds at reduced scale", "hold at reduced scale"),
+    "corrected": ("is corrected", "are corrected"),
+    "differs": ("differs", "differ"),
+}
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,26 @@ class Row:
         if not self.parts:
             return "not yet"
         return max((str(part["outcome"]) for part in self.parts), key=OUTCOMES.index)
+
+    @property
+    def _worst(self) -> list[Record]:
+        return [part for part in self.parts if part["outcome"] == self.status]
+
+    @property
+    def decisive(self) -> Record:
+        """The part that gives the claim its status; of several, the first with a value of the paper, else the first.
+
+        Raises ``ValueError`` if no part was checked.
+        """
+        if not self.parts:
+            raise ValueError(f"{self.claim.id} was not checked: no part decides")
+        return next((part for part in self._worst if part.get("paper") is not None), self._worst[0])
+
+    @property
+    def share(self) -> str:
+        """How many parts have the claim's status, as in "3 of 8 parts differ"; nothing if all have."""
+        count, total = len(self._worst), len(self.parts)
+        return "" if count == total else f"{count} of {total} parts {VERBS[self.status][count > 1]}"
 
 
 def load_records(folders: Iterable[Path] | None = None) -> list[Record]:
@@ -91,7 +116,8 @@ def text_table(records: Iterable[Record], paper: str | None = None) -> str:
     lines = []
     for row in shown:
         symbol, word = WORDS[row.status]
-        lines.append(f"{symbol} {word:<{word_width}}  {row.claim.id:<{name_width}}  {row.claim.where}")
+        share = f" ({row.share})" if row.share else ""
+        lines.append(f"{symbol} {word:<{word_width}}  {row.claim.id:<{name_width}}  {row.claim.where}{share}")
         for part in row.parts:
             title = f"{part['part']}: " if part["part"] else ""
             lines.append(f"    {WORDS[part['outcome']][0]} {title}{part['sentence']} [{part['profile']}]")

@@ -1,22 +1,22 @@
-"""The scorecard as HTML: one table a paper, readable without colour, scrollable with the keyboard on a small screen."""
+"""The scorecard as HTML: a row per claim, its other checks folded under it, readable without colour and on a phone."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from lib.report.catalogue import PAPERS, Claim
 from lib.report.claims import WORDS
-from lib.report.comparison import show
 from lib.report.page import link
 from lib.report.records import Record
+from lib.report.scorecard_values import allowed, ours, paper_value, shortened
 
-COLUMNS = ("Claim", "Verdict", "What was compared", "Paper", "Ours", "Allowed", "Run")
+COLUMNS = ("Claim", "Verdict", "Paper", "Ours", "Allowed", "Check")
 
 
 class ScoredClaim(Protocol):
-    """A claim, its status, and the records that count for it."""
+    """A claim, its status, the records that count for it, and which of them decides."""
 
     @property
     def claim(self) -> Claim: ...
@@ -24,6 +24,10 @@ class ScoredClaim(Protocol):
     def parts(self) -> tuple[Record, ...]: ...
     @property
     def status(self) -> str: ...
+    @property
+    def decisive(self) -> Record: ...
+    @property
+    def share(self) -> str: ...
 
 
 def verdict(status: str) -> str:
@@ -33,55 +37,42 @@ def verdict(status: str) -> str:
     return f'<span class="claim-word claim-{style}"><span aria-hidden="true">{symbol}</span> {word}</span>'
 
 
-def recorded(value: Any) -> str:
-    """A recorded value as text: numbers to six digits, a summarised array by shape and range, a mapping by entries."""
-    if value is None:
-        return ""
-    if isinstance(value, dict) and "shape" in value:
-        if "smallest" not in value:
-            return f"array of shape {value['shape']}"
-        return f"array of shape {value['shape']} in [{recorded(value['smallest'])}, {recorded(value['largest'])}]"
-    if isinstance(value, dict):
-        return "; ".join(f"{key} {recorded(entry)}" for key, entry in value.items())
-    if isinstance(value, list):
-        return ", ".join(f"[{recorded(entry)}]" if isinstance(entry, list) else recorded(entry) for entry in value)
-    return show(value)
+def _named(claim: Claim) -> str:
+    return (
+        f'<code>{claim.id}</code> <span class="claim-where">{html.escape(claim.where)}</span>'
+        f'<span class="claim-statement">{html.escape(claim.statement)}</span>'
+    )
 
 
-def allowed(record: Record) -> str:
-    """What ``measured`` was held against: expected value and tolerance, the interval around it, or the bounds."""
-    if record.get("tolerance") is not None:
-        scale = " relative" if record.get("relative") else ""
-        return f"{recorded(record['expected'])} ± {recorded(record['tolerance'])}{scale}"
-    if record.get("within") is not None:
-        return f"{recorded(record['expected'])} in [{recorded(record['within'])}]"
-    bounds = [("≥", record.get("at_least")), ("≤", record.get("at_most"))]
-    return ", ".join(f"{sign} {recorded(bound)}" for sign, bound in bounds if bound is not None)
+def _page_name(record: Record) -> str:
+    return str(record["page"]).rpartition("/")[2].replace("_", " ")
 
 
-def _paper_value(claim: Claim, record: Record | None) -> str:
-    if record is not None:
-        for key in ("paper", "printed"):
-            if record.get(key) is not None:
-                return recorded(record[key])
-        if record["outcome"] == "differs" and record.get("expected") is not None:
-            return recorded(record["expected"])
-    return recorded(claim.paper_value)
+def _check(record: Record) -> str:
+    """The name of a check, leading to the place where it was made, and its erratum."""
+    title = html.escape(record["part"] or _page_name(record) or "the claim")
+    if record["page"]:
+        title = f'<a href="{link(record["page"], record["anchor"])}">{title}</a>'
+    number = record.get("erratum")
+    if number:
+        title += f' (<a href="{link("book/errata", f"erratum-{number}")}">erratum {number}</a>)'
+    return title
 
 
 def _run(record: Record) -> str:
     source = record.get("provenance", {})
-    facts = [record["profile"], str(source.get("date", ""))[:10], f"code {source.get('code', 'unknown')}"]
-    text = html.escape(", ".join(fact for fact in facts if fact))
-    if not record["page"]:
-        return text
-    name = record["page"].rpartition("/")[2].replace("_", " ")
-    address = link(record["page"], record["anchor"])
-    return f'<a href="{address}">{html.escape(name)}</a><br>{text}'
+    name = _page_name(record) if record["part"] else ""  # without a part it is the title already
+    facts = [
+        name,
+        record["profile"],
+        str(source.get("date", ""))[:10],
+        f"code {str(source.get('code', 'unknown'))[:7]}",
+    ]
+    return f'<span class="claim-note">{html.escape(", ".join(fact for fact in facts if fact))}</span>'
 
 
 class Table:
-    """All claims of one paper."""
+    """All claims of one paper: those that were checked as a table, the others as a folded list."""
 
     def __init__(self, paper: str, rows: Sequence[ScoredClaim], text: str) -> None:
         self.paper, self.rows, self.text = paper, rows, text
@@ -92,44 +83,74 @@ class Table:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
-        bodies = "".join(self._claim(row) for row in self.rows)
-        title = f"Claims of {PAPERS.get(self.paper, self.paper)}"
-        return (
-            f'<div class="scorecard-scroll" role="region" aria-label="{title}" tabindex="0">'
-            f'<table class="scorecard"><caption>{title}</caption><thead><tr>{head}</tr></thead>{bodies}</table></div>'
-        )
+        checked = [row for row in self.rows if row.parts]
+        waiting = [row for row in self.rows if not row.parts]
+        return (_table(self.paper, checked) if checked else "") + (_not_yet(self.paper, waiting) if waiting else "")
 
-    def _claim(self, row: ScoredClaim) -> str:
-        span = f' rowspan="{len(row.parts)}"' if len(row.parts) > 1 else ""
-        scope = "rowgroup" if len(row.parts) > 1 else "row"
-        claim = (
-            f'<th scope="{scope}"{span} id="scorecard-{row.claim.id}"><code>{row.claim.id}</code> '
-            f'<span class="claim-where">{html.escape(row.claim.where)}</span>'
-            f'<span class="claim-statement">{html.escape(row.claim.statement)}</span></th>'
-            f"<td{span}>{verdict(row.status)}</td>"
-        )
-        if not row.parts:
-            must = f"A check has to compare: {html.escape(row.claim.must)}"
-            value = html.escape(_paper_value(row.claim, None))
-            cells = [f'{claim}<td class="claim-must">{must}</td><td>{value}</td><td></td><td></td><td></td>']
-        else:
-            cells = [self._part(row, part) for part in row.parts]
-            cells[0] = claim + cells[0]
-        return "<tbody>" + "".join(f"<tr>{cell}</tr>" for cell in cells) + "</tbody>"
 
-    def _part(self, row: ScoredClaim, record: Record) -> str:
-        title = html.escape(record["part"]) or "the claim"
-        if len(row.parts) > 1:
-            title = f"{verdict(record['outcome'])} {title}"
-        number = record.get("erratum")
-        if number:
-            title += f' (<a href="{link("book/errata", f"erratum-{number}")}">erratum {number}</a>)'
-        if record.get("note"):
-            title += f'<span class="claim-note">{html.escape(record["note"])}</span>'
-        values = (_paper_value(row.claim, record), recorded(record.get("measured")), allowed(record))
-        cells = "".join(f"<td>{html.escape(value)}</td>" for value in values)
-        return f"<td>{title}</td>{cells}<td>{_run(record)}</td>"
+# The roles repeat what the elements say, because a phone shows the rows as blocks and would forget it.
+def _table(paper: str, rows: Sequence[ScoredClaim]) -> str:
+    head = "".join(f'<th scope="col" role="columnheader">{name}</th>' for name in COLUMNS)
+    title = f"Checked claims of {PAPERS.get(paper, paper)}"
+    return (
+        f'<div class="scorecard-scroll" role="region" aria-label="{title}" tabindex="0">'
+        f'<table class="scorecard" role="table"><caption>{title}</caption>'
+        f'<thead role="rowgroup"><tr role="row">{head}</tr></thead>'
+        f"{''.join(_claim(row) for row in rows)}</table></div>"
+    )
+
+
+def _claim(row: ScoredClaim) -> str:
+    record = row.decisive
+    note = f'<span class="claim-note">{html.escape(record["note"])}</span>' if record.get("note") else ""
+    share = f'<span class="claim-note">{row.share}</span>' if row.share else ""
+    values = (paper_value(row.claim, record), ours(record), allowed(record))
+    cells = [
+        verdict(row.status) + share,
+        *map(html.escape, values),
+        f"{_check(record)}{note}{_run(record)}",
+    ]
+    named = zip(COLUMNS[1:], cells, strict=True)
+    body = "".join(f'<td role="cell" data-column="{name}">{cell}</td>' for name, cell in named)
+    head = f'<th scope="row" role="rowheader" id="scorecard-{row.claim.id}">{_named(row.claim)}</th>'
+    return f'<tbody role="rowgroup"><tr role="row">{head}{body}</tr>{_others(row)}</tbody>'
+
+
+def _others(row: ScoredClaim) -> str:
+    others = [part for part in row.parts if part is not row.decisive]
+    if not others:
+        return ""
+    lines = "".join(f"<li>{_line(part, row.decisive)}</li>" for part in others)
+    summary = f"{len(others)} more check{'s' if len(others) > 1 else ''} <span>of {row.claim.id}</span>"
+    return (
+        f'<tr role="row" class="claim-others"><td role="cell" colspan="{len(COLUMNS)}">'
+        f"<details><summary>{summary}</summary><ul>{lines}</ul></details></td></tr>"
+    )
+
+
+def _line(record: Record, decisive: Record) -> str:
+    told = f"{ours(record)} (allowed: {allowed(record)})"
+    if record.get("note"):
+        told += f"; {shortened(record['note'])}"
+    line = f"{verdict(record['outcome'])} {_check(record)}: {html.escape(told)}"
+    if (record["page"], record["profile"]) == (decisive["page"], decisive["profile"]):
+        return line
+    where = f"{_page_name(record)}, {record['profile']}".removeprefix(", ")
+    return f'{line} <span class="claim-where">[{where}]</span>'
+
+
+def _not_yet(paper: str, rows: Sequence[ScoredClaim]) -> str:
+    lines = []
+    for row in rows:
+        value = paper_value(row.claim)
+        value = f" Paper: {html.escape(value)}." if value else ""
+        must = f'<span class="claim-note">A check has to compare: {html.escape(row.claim.must)}{value}</span>'
+        lines.append(f'<li id="scorecard-{row.claim.id}">{_named(row.claim)}{must}</li>')
+    count = f"{len(rows)} claim{'s' if len(rows) > 1 else ''} of {PAPERS.get(paper, paper)}"
+    return (
+        f'<details class="scorecard-waiting"><summary>{verdict("not yet")}: {count}</summary>'
+        f"<ul>{''.join(lines)}</ul></details>"
+    )
 
 
 class Counts:
