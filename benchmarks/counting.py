@@ -29,8 +29,9 @@ from numba import njit
 
 from lib.information import auto_mutual_information, mutual_information
 from lib.information.alphabet import relabel
-from lib.information.counting import available_cores, pair_sums
+from lib.information.counting import pair_sums
 from lib.information.entropy import entropy_from_sums, find_estimator
+from lib.machine import available_cores
 from lib.report import benchmarks
 
 Integers = npt.NDArray[np.int64]

@@ -13,6 +13,7 @@ from lib import ROOT
 from lib.batch.execution import Job, Outcome, execute_all
 from lib.batch.identity import page_key
 from lib.batch.pages import Page, executable_pages, profile_parameters
+from lib.machine import available_cores
 
 BUILD = ROOT / "_build"
 
@@ -31,7 +32,7 @@ def page_job(page: Page, profile: str) -> Job:
 
 
 def default_workers() -> int:
-    return min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return min(4, available_cores())
 
 
 def execute_book(

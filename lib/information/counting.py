@@ -10,7 +10,6 @@ All of them count in integers, so they agree exactly with each other and with a 
 the number of lags.
 """
 
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -25,6 +24,7 @@ from lib.information.counting_bits import BitCounts
 from lib.information.counting_dense import dense_sums
 from lib.information.counting_sparse import SparseCounts
 from lib.information.entropy import Estimator
+from lib.machine import available_cores
 
 BITS_SYMBOLS = 8  # beyond, size^2 passes over the bits cost as much as one over the symbols
 DENSE_CELLS = 1 << 21  # beyond, increments miss the second cache and the sparse kernel is as fast
@@ -41,13 +41,6 @@ def choose_kernel(size: int, pairs: int) -> str:
     if size <= BITS_SYMBOLS:
         return "bits"
     return "dense" if size**2 <= min(DENSE_CELLS, DENSE_CELLS_PER_PAIR * pairs) else "sparse"
-
-
-def available_cores() -> int:
-    """Cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0)) or 1
-    return os.cpu_count() or 1
 
 
 def pair_sums(

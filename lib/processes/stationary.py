@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,6 +10,7 @@ import scipy.fft
 import scipy.linalg
 from numpy.typing import NDArray
 
+from lib.machine import available_cores
 from lib.processes.checks import generator
 
 Correlation = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -124,10 +124,3 @@ def prediction_error(row: NDArray[np.float64]) -> float:
         if not error > 0.0:
             break
     return float(error)
-
-
-def available_cores() -> int:
-    """Processor cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

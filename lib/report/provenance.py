@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import html
 import importlib.metadata
-import os
 import platform
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lib import ROOT
+from lib.machine import available_cores
 from lib.report.page import show_on_page
 from lib.report.records import profile
 
@@ -66,7 +66,7 @@ def _git(*arguments: str) -> str:
 
 def device() -> str:
     """CPU model and usable cores, and the CUDA devices that the driver reports."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = available_cores()
     return ", ".join([f"{_cpu_model()}, {cores} {'core' if cores == 1 else 'cores'}", *_gpus()])
 
 
