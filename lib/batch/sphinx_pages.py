@@ -31,6 +31,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", _be_strict)
     app.connect("env-get-outdated", _changed_pages)
     app.connect("doctree-read", _require_alternative_text)
+    app.connect("html-page-context", _mend_bibliography)
     app.connect("html-page-context", _offer_notebook, priority=400)
     app.connect("html-page-context", _offer_local_jupyter, priority=900)
     app.connect("build-finished", _prune_mathjax, priority=900)
@@ -96,6 +97,14 @@ def repository_url() -> str:
         host, _, path = url.removeprefix("git@").partition(":")
         url = f"https://{host}/{path}"
     return url.removesuffix(".git") if url.startswith("https://") else ""
+
+
+def _mend_bibliography(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """docutils calls the references a list, whose entries are none: screen readers are told of an empty list."""
+    if "body" in context:
+        context["body"] = context["body"].replace(
+            '<div role="list" class="citation-list">', '<div class="citation-list">'
+        )
 
 
 def _offer_notebook(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:

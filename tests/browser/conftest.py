@@ -86,6 +86,8 @@ class Visit:
         self.errors.clear()
         self.refused.clear()
         self.page.goto(f"{self.address}/{name}", wait_until="load")
+        if name == "index.html":  # sends readers on to the first page
+            self.page.wait_for_url("**/book/index.html")
         self.page.evaluate("async () => { if (window.MathJax?.startup) await MathJax.startup.promise; }")
 
 
