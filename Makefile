@@ -20,7 +20,7 @@ lint: $(READY)
 	$(RUN) -m mypy
 
 lab: $(READY)
-	$(VENV)/bin/jupyter lab --port 8888 notebooks
+	$(VENV)/bin/jupyter lab --port 8888
 
 serve: $(READY)
 	$(RUN) -m http.server --bind 127.0.0.1 --directory _build/html 8000
