@@ -128,6 +128,20 @@ def write(path: Path, *made_up: records.Record) -> None:
         records.append(path, entry)
 
 
+def test_a_check_that_the_pages_at_hand_do_not_hold_is_linked_to_its_page_without_a_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scorecard, "COMMITTED", tmp_path / "committed")
+    (tmp_path / "committed").mkdir()
+    (tmp_path / "live").mkdir()
+    here, elsewhere = (record(part=part, profile="laptop", anchor=f"claim-{part}") for part in ("here", "elsewhere"))
+    write(tmp_path / "committed" / "a.jsonl", here, elsewhere)
+    write(tmp_path / "live" / "a.jsonl", here | {"profile": "smoke"})
+    markup = Table("shen2019", rows(load_records([tmp_path / "live"])), "")._repr_html_()
+    assert f'{PAGE}.html#claim-here"' in markup
+    assert f'{PAGE}.html"' in markup and "#claim-elsewhere" not in markup
+
+
 def test_committed_records_are_of_known_claims_and_profiles() -> None:
     assert len(rows(load_records())) == len(catalogue())
 

@@ -64,11 +64,15 @@ def load_records(folders: Iterable[Path] | None = None) -> list[Record]:
     """The committed records of ``results/claims`` and those in ``folders``.
 
     Default for ``folders``: the build under way, from the environment variable ``BOOK_RECORDS_DIR`` (folders separated
-    as in ``PATH``). A missing folder holds no records.
+    as in ``PATH``). A missing folder holds no records. ``on_page`` says whether the pages of ``folders`` hold the check;
+    a check recorded earlier is not on a page that was made without the corpus it needs.
     """
     if folders is None:
         folders = [Path(name) for name in os.environ.get("BOOK_RECORDS_DIR", "").split(os.pathsep) if name]
-    return record_files.load([COMMITTED, *folders])
+    live = record_files.load(folders)
+    places = {(record["page"], record["anchor"]) for record in live}
+    kept = record_files.load([COMMITTED])
+    return [record | {"on_page": (record["page"], record["anchor"]) in places} for record in (*kept, *live)]
 
 
 def counting(records: Iterable[Record]) -> dict[tuple[str, str, str], Record]:

@@ -52,7 +52,7 @@ def _check(record: Record) -> str:
     """The name of a check, leading to the place where it was made, and its erratum."""
     title = html.escape(record["part"] or _page_name(record) or "the claim")
     if record["page"]:
-        title = f'<a href="{link(record["page"], record["anchor"])}">{title}</a>'
+        title = f'<a href="{link(record["page"], record["anchor"] if record.get("on_page", True) else "")}">{title}</a>'
     number = record.get("erratum")
     if number:
         title += f' (<a href="{link("book/errata", f"erratum-{number}")}">erratum {number}</a>)'
