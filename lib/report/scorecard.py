@@ -64,7 +64,7 @@ def load_records(folders: Iterable[Path] | None = None) -> list[Record]:
     """The committed records of ``results/claims`` and those in ``folders``.
 
     Default for ``folders``: the build under way, from the environment variable ``BOOK_RECORDS_DIR`` (folders separated
-    as in ``PATH``). A missing folder holds no records. ``on_page`` says whether the pages of ``folders`` hold the check;
+    as in ``PATH``). A missing folder holds no records. ``on_page`` says if the pages of ``folders`` hold the check;
     a check recorded earlier is not on a page that was made without the corpus it needs.
     """
     if folders is None:
