@@ -19,6 +19,8 @@ class Friendly(click.Group):
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
+        except BrokenPipeError:  # the reader of our output has seen enough
+            sys.exit(0)
         except (ValueError, OSError) as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt:
@@ -172,4 +174,10 @@ def _finish(outcomes: Iterable[Any], required: bool) -> None:
     for outcome in outcomes:
         seen.append(outcome)
         click.echo(f"{outcome.status:>8} {outcome.name}/{outcome.file} {outcome.message}".rstrip())
+    if any(outcome.status == "failed" for outcome in seen):
+        click.echo(
+            "\nWhat failed can also be put by hand into a folder of its corpus, under the name above, in a folder "
+            "that the setting BOOK_DATA names. `python -m lib data list` shows what is here.",
+            err=True,
+        )
     sys.exit(corpora.exit_status(seen, required))
