@@ -1,4 +1,4 @@
-"""Negative controls: what the chapter on natural corpora checks fails on text without memory and on text that differs."""
+"""Negative controls: what the natural-corpora chapter checks fails on text without memory and text that differs."""
 
 from __future__ import annotations
 
