@@ -54,6 +54,12 @@ def test_a_steep_curve_is_not_called_level(remembering: Tail) -> None:
     claims.check("shen-fig3d", remembering.last[0], at_least=0.0)
 
 
+def test_a_tail_that_is_there_is_not_called_unresolved(remembering: Tail) -> None:
+    for value, bound in ((remembering.last[0], 0.0), (remembering.favoured, 0.9)):
+        with pytest.raises(claims.ClaimFailed):
+            claims.check("shen-fig3d", value, at_most=bound, outcome="reduced", note="not resolved")
+
+
 def test_a_wrong_exponent_fails(remembering: Tail) -> None:
     with pytest.raises(claims.ClaimFailed):
         claims.check("shen-wt2-exponent", remembering.exponent, expected=0.3, within=remembering.interval)
