@@ -1,4 +1,4 @@
-"""The command line: run notebooks, build the book, manage corpora, print the scorecard."""
+"""The command line: run notebooks and sweeps, build the book, manage corpora, print the scorecard."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _parse(assignments: tuple[str, ...]) -> dict[str, Any]:
     for text in assignments:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise ValueError(f"-p takes name=value, got {text!r}")
+            raise ValueError(f"name=value is allowed, got {text!r}")
         given[name] = yaml.safe_load(value)
     return given
 
@@ -126,6 +126,91 @@ def claims(paper: str | None) -> None:
 
     folders = sorted(path for path in (BUILD / "executed").glob("*") if path.is_dir())
     click.echo(scorecard.text_table(scorecard.load_records(folders), paper=paper))
+
+
+@main.command()
+@click.argument("name")
+@click.option("--profile", default="laptop", show_default=True, help="Which grid of the experiment.")
+@click.option("--where", multiple=True, metavar="NAME=VALUE", help="Only runs with this value of a parameter.")
+@click.option("--workers", default=None, type=click.IntRange(min=1), help="Runs at once here [default: one a core].")
+@click.option("--scheduler", default=None, metavar="ADDRESS", help="Send the runs to this Dask scheduler.")
+@click.option(
+    "--slurm", default=None, type=click.IntRange(min=1), metavar="JOBS", help="Start SLURM jobs of one worker."
+)
+@click.option("--queue", default=None, help="SLURM partition.")
+@click.option("--account", default=None, help="SLURM account.")
+@click.option("--walltime", default="04:00:00", show_default=True, help="Of a SLURM job.")
+@click.option("--memory", default="8GB", show_default=True, help="Of a SLURM job.")
+@click.option("--cores", default=1, show_default=True, type=click.IntRange(min=1), help="Of a SLURM job.")
+@click.option("--shard", default=None, metavar="I/N", help="Do part I of N in this process, without a scheduler.")
+@click.option("--device", default="cpu", show_default=True, type=click.Choice(["cpu", "cuda"]), help="Where to train.")
+@click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Of each run.")
+@click.option("--dry-run", is_flag=True, help="List the runs, and the SLURM script, without starting anything.")
+def sweep(
+    name: str, profile: str, where: tuple[str, ...], device: str, threads: int, dry_run: bool, **how: Any
+) -> None:
+    """Do all runs of the experiment NAME that are not done yet.
+
+    Several small runs may share a GPU: --device cuda --workers 8.
+    """
+    from lib.batch.experiments import Experiment
+    from lib.batch.run_store import store_of
+    from lib.batch.sweep import chosen, shard
+
+    if sum(how[way] is not None for way in ("scheduler", "slurm", "shard")) > 1:
+        raise ValueError("one of --scheduler, --slurm and --shard is allowed")
+    runs, store = chosen(Experiment(name).runs(profile), _parse(where)), store_of(profile)
+    if how["shard"] is not None:
+        runs = shard(runs, how["shard"])
+    missing = [run for run in runs if not store.is_done(run)]
+    click.echo(f"{len(runs)} runs, {len(runs) - len(missing)} of them done")
+    if dry_run:
+        for run in missing:
+            click.echo(f"{run}  seed {run.seed}  {_short(run.parameters)}")
+        if how["slurm"]:
+            click.echo(_slurm(0, how).job_script())
+        return
+    if missing:
+        _report(_sweep(missing, store, device, threads, how))
+
+
+def _sweep(runs: list[Any], store: Any, device: str, threads: int, how: dict[str, Any]) -> Any:
+    from lib.batch.sweep import client_of, local_client, run_here, run_on_cluster
+
+    if how["shard"] is not None:
+        return run_here(runs, store, device, threads)
+    if how["slurm"]:
+        with _slurm(how["slurm"], how) as cluster, client_of(cluster.scheduler_address) as client:
+            return run_on_cluster(runs, store, client, device, threads, click.echo)
+    opened = client_of(how["scheduler"]) if how["scheduler"] else local_client(how["workers"])
+    with opened as client:
+        return run_on_cluster(runs, store, client, device, threads, click.echo)
+
+
+def _slurm(jobs: int, how: dict[str, Any]) -> Any:
+    from lib.batch.sweep import slurm_cluster
+
+    return slurm_cluster(
+        jobs,
+        queue=how["queue"],
+        account=how["account"],
+        walltime=how["walltime"],
+        memory=how["memory"],
+        cores=how["cores"],
+    )
+
+
+def _short(parameters: Any) -> str:
+    plain = {key: value for key, value in parameters.items() if not isinstance(value, dict)}
+    return " ".join(f"{key}={value}" for key, value in plain.items())
+
+
+def _report(outcome: Any) -> None:
+    for identity, error in outcome.failed.items():
+        click.echo(f"{identity}\n{error}", err=True)
+    click.echo(f"{len(outcome.done)} done, {len(outcome.elsewhere)} in another process, {len(outcome.failed)} failed")
+    if outcome.failed:
+        raise click.ClickException("start again to repeat what failed; what is done is kept")
 
 
 @main.group()

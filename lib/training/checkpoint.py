@@ -1,0 +1,100 @@
+"""Checkpoints: tensors and progress in one file that is whole or not there, with a checksum, and no pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+FORMAT = "1"
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be used: corrupt, or of something else."""
+
+
+def save_checkpoint(
+    path: Path, tensors: Mapping[str, Tensor], progress: Mapping[str, Any], configuration: Mapping[str, Any]
+) -> None:
+    """Write all of it under a temporary name, then rename: a kill leaves the old file or the new one.
+
+    tensors: by name. progress, configuration: what JSON can hold.
+    """
+    on_cpu = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
+    header = {"format": FORMAT, "progress": _json(progress), "configuration": _json(configuration)}
+    header["checksum"] = _checksum(on_cpu, header)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        save_file(on_cpu, temporary, metadata=header)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load_checkpoint(path: Path, configuration: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and progress of the file, on the CPU.
+
+    Raises CheckpointError (a ValueError) if the checksum does not fit, or if it was written for another
+    configuration; the message names what differs.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in sorted(file.keys())}
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} is no readable checkpoint ({error}); remove it to start again") from error
+    stated = header.pop("checksum", None)
+    if header.get("format") != FORMAT or stated != _checksum(tensors, header):
+        raise CheckpointError(f"{path} is corrupt: its checksum does not fit; remove it to start again")
+    found, wanted = json.loads(header["configuration"]), json.loads(_json(configuration))
+    if found != wanted:
+        keys = sorted(key for key in found.keys() | wanted.keys() if found.get(key) != wanted.get(key))
+        differences = "; ".join(f"{key}: {found.get(key)!r} there, {wanted.get(key)!r} asked for" for key in keys)
+        raise CheckpointError(f"{path} belongs to another configuration ({differences})")
+    return tensors, json.loads(header["progress"])
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimizer's memory by name, `optimizer.<parameter number>.<quantity>`."""
+    state = optimizer.state_dict()["state"]
+    return {
+        f"optimizer.{number}.{name}": torch.as_tensor(value)
+        for number, entries in state.items()
+        for name, value in entries.items()
+        if value is not None
+    }
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Give the optimizer back the memory that `optimizer_tensors` took."""
+    whole = optimizer.state_dict()
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        if key.startswith("optimizer."):
+            _, number, name = key.split(".", 2)
+            state.setdefault(int(number), {})[name] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": whole["param_groups"]})
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, allow_nan=False)
+
+
+def _checksum(tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> str:
+    total = hashlib.sha256()
+    for name in sorted(header):
+        total.update(f"{name}\0{header[name]}\0".encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        total.update(f"{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
+        total.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return total.hexdigest()

@@ -1,0 +1,79 @@
+"""How a network is trained: every choice by name, checked before any work starts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+
+class FitSettings(BaseModel):
+    """Optimizer, schedule and stopping rule of one training.
+
+    optimizer: "rmsprop" is Keras' (rho 0.9, epsilon 1e-7 outside the root), "adam" has beta 0.9 and 0.999, "adamw"
+    adds decoupled weight decay, "sgd" is plain. schedule: "constant", or "cosine" from learning_rate to
+    learning_rate x final_fraction over `epochs`, step by step, after `warm_up` steps of linear growth. clip: largest
+    gradient, none if None; clip_by: "norm" of all gradients together, or "value" of each entry. patience: epochs
+    without a better validation loss before training ends, never if None.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    optimizer: Literal["rmsprop", "adam", "adamw", "sgd"] = "rmsprop"
+    learning_rate: float = Field(1e-3, gt=0, allow_inf_nan=False)
+    schedule: Literal["constant", "cosine"] = "constant"
+    final_fraction: float = Field(1 / 32, ge=0, le=1)
+    warm_up: int = Field(0, ge=0)
+    batch: int = Field(50, ge=1)
+    epochs: int = Field(200, ge=1)
+    patience: int | None = Field(5, ge=1)
+    clip: float | None = Field(0.25, gt=0)
+    clip_by: Literal["norm", "value"] = "norm"
+    weight_decay: float = Field(0.0, ge=0)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            faults = (f"{'.'.join(map(str, fault['loc']))}: {_fault(fault)}" for fault in error.errors())
+            raise ValueError("settings of a fit: " + "; ".join(faults)) from None
+
+    def make_optimizer(self, parameters: Any) -> torch.optim.Optimizer:
+        """The optimizer over `parameters`, at the initial learning rate."""
+        rate, decay = self.learning_rate, self.weight_decay
+        match self.optimizer:
+            case "rmsprop":
+                return torch.optim.RMSprop(parameters, lr=rate, alpha=0.9, eps=1e-7, weight_decay=decay)
+            case "adam":
+                return torch.optim.Adam(parameters, lr=rate, weight_decay=decay)
+            case "adamw":
+                return torch.optim.AdamW(parameters, lr=rate, weight_decay=decay)
+            case _:
+                return torch.optim.SGD(parameters, lr=rate, weight_decay=decay)
+
+    def learning_rate_at(self, step: int, steps: int) -> float:
+        """The rate of update number `step` (from 0) out of `steps` in all."""
+        if step < self.warm_up:
+            return self.learning_rate * (step + 1) / self.warm_up
+        if self.schedule == "constant":
+            return self.learning_rate
+        passed = (step - self.warm_up) / max(1, steps - 1 - self.warm_up)
+        wave = 0.5 * (1.0 + math.cos(math.pi * min(1.0, passed)))
+        return self.learning_rate * (self.final_fraction + (1.0 - self.final_fraction) * wave)
+
+    def clip_gradients(self, parameters: list[Any]) -> None:
+        """Shorten the gradients in place, if `clip` is set."""
+        if self.clip is None:
+            return
+        if self.clip_by == "norm":
+            torch.nn.utils.clip_grad_norm_(parameters, self.clip)
+        else:
+            torch.nn.utils.clip_grad_value_(parameters, self.clip)
+
+
+def _fault(fault: Any) -> str:
+    if fault["type"] == "extra_forbidden":
+        return f"no such setting; there are {', '.join(FitSettings.model_fields)}"
+    return f"{fault['msg'][0].lower()}{fault['msg'][1:]}, got {fault['input']!r}"

@@ -1,0 +1,101 @@
+"""What a network is trained on: batches, their loss, and the loss that decides when to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from lib.processes.checks import whole_number
+
+
+class Task(Protocol):
+    """Anything `fit` can train on. An epoch is whatever the task calls one."""
+
+    def steps(self, batch: int) -> int:
+        """Updates an epoch."""
+        ...
+
+    def batches(self, batch: int, epoch: int, device: torch.device) -> Iterator[Any]:
+        """The batches of one epoch; the same for the same arguments, so that a resumed run sees what it would have."""
+        ...
+
+    def loss(self, model: Any, batch: Any) -> Tensor:
+        """Scalar to minimise, mean nats a prediction."""
+        ...
+
+    def validation_loss(self, model: Any, device: torch.device) -> float:
+        """Mean nats a prediction on data that are not trained on."""
+        ...
+
+
+class NextToken:
+    """Predict every token from those before it: mean of -ln Q(x_t | x_<t) over t >= 2, in nats.
+
+    training, validation: whole numbers (n, length), two or more tokens long. The first token is given, not
+    predicted: there is no begin-of-sequence token. The order of rows is drawn anew in every epoch from seed and epoch.
+    Raises ValueError for other arrays and for tokens outside the vocabulary, if that is given.
+    """
+
+    def __init__(
+        self, training: ArrayLike, validation: ArrayLike, *, seed: int = 0, vocabulary: int | None = None
+    ) -> None:
+        self.training = sequences_of_tokens(training, "training", vocabulary)
+        self.validation = sequences_of_tokens(validation, "validation", vocabulary)
+        self.seed = whole_number(seed, "seed", 0)
+
+    def steps(self, batch: int) -> int:
+        return -(-len(self.training) // batch)
+
+    def batches(self, batch: int, epoch: int, device: torch.device) -> Iterator[Tensor]:
+        order = np.random.default_rng([self.seed, epoch]).permutation(len(self.training))
+        for start in range(0, len(order), batch):
+            yield torch.from_numpy(self.training[order[start : start + batch]]).to(device)
+
+    def loss(self, model: Any, batch: Tensor) -> Tensor:
+        tokens = batch.long()
+        logits = model(tokens[:, :-1])  # (batch, time - 1, vocabulary)
+        return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+    def validation_loss(self, model: Any, device: torch.device) -> float:
+        return float(position_losses(model, self.validation, device=device).mean())
+
+
+def position_losses(
+    model: Any, sequences: ArrayLike, *, batch: int = 250, device: torch.device | str = "cpu"
+) -> NDArray[np.float64]:
+    """Mean over sequences of -ln Q(x_t | x_<t), nats, for t = 2 .. length: shape (length - 1,), float64.
+
+    sequences: tokens (n, length). Cost one parallel pass.
+    """
+    data = sequences_of_tokens(sequences, "sequences", None)
+    total = torch.zeros(data.shape[1] - 1, dtype=torch.float64, device=device)
+    training = model.training
+    model.eval()
+    with torch.no_grad():
+        for start in range(0, len(data), batch):
+            tokens = torch.from_numpy(data[start : start + batch]).to(device).long()
+            logits = model(tokens[:, :-1])
+            total += F.cross_entropy(logits.transpose(1, 2), tokens[:, 1:], reduction="none").double().sum(dim=0)
+    model.train(training)
+    return np.asarray(total.cpu().numpy() / len(data))
+
+
+def sequences_of_tokens(given: ArrayLike, name: str, vocabulary: int | None) -> NDArray[Any]:
+    """The array (n, length) in a type torch can hold, or ValueError."""
+    array = np.asarray(given)
+    if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] < 2 or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name}: whole numbers of shape (n >= 1, length >= 2) are allowed, got {array.dtype} of {array.shape}"
+        )
+    low, high = int(array.min()), int(array.max())
+    if low < 0 or (vocabulary is not None and high >= vocabulary):
+        raise ValueError(
+            f"{name}: tokens 0 .. {'' if vocabulary is None else vocabulary - 1} are allowed, got {low} .. {high}"
+        )
+    return array if array.dtype == np.uint8 else array.astype(np.int64)

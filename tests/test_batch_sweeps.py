@@ -1,0 +1,271 @@
+"""Experiments, their runs, and the store that keeps them."""
+
+import ast
+import json
+import multiprocessing
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from lib.batch import cli, run_store
+from lib.batch.code_version import code_digest, meaning
+from lib.batch.experiments import Experiment, merged
+from lib.batch.run_store import RunningElsewhere, Store
+from lib.batch.sweep import chosen, run_here, shard
+
+TINY = {
+    "title": "A test",
+    "source": "none",
+    "run": "lib.experiments.binary_sequences",
+    "defaults": {"length": 16, "training": 20, "validation": 10, "generated": 10, "enumerated": 4, "short_block": 3},
+    "families": {
+        "rnn": {"architecture": "rnn", "fit": {"learning_rate": 0.01, "epochs": 7}},
+        "lstm": {"architecture": "lstm"},
+    },
+    "profiles": {
+        "smoke": {
+            "set": {"fit": {"epochs": 2}},
+            "seeds": 2,
+            "grid": [{"family": ["rnn", "lstm"], "width": [1, 2]}, {"family": "rnn", "width": 2, "depth": [1, 2]}],
+        }
+    },
+}
+
+
+def experiment(folder: Path, **changes):
+    (folder / "tiny.yml").write_text(yaml.safe_dump(merged(TINY, changes)), encoding="utf-8")
+    return Experiment("tiny", folder)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return experiment(tmp_path).runs("smoke")
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "results", tmp_path / "work")
+
+
+def test_a_grid_is_all_its_points_once_with_every_seed(runs):
+    found = {(r.parameters["architecture"], r.parameters["width"], r.parameters["depth"], r.seed) for r in runs}
+    points = [("rnn", 1, 1), ("rnn", 2, 1), ("lstm", 1, 1), ("lstm", 2, 1), ("rnn", 2, 2)]
+    assert found == {(*point, seed) for point in points for seed in (0, 1)}
+    assert len(runs) == len(found) == len({r.identity for r in runs})
+
+
+def test_the_grid_wins_over_the_profile_over_the_family_over_the_defaults(runs, tmp_path):
+    first = runs[0].parameters
+    assert first["fit"] == {"learning_rate": 0.01, "epochs": 2}
+    assert first["length"] == 16
+    other = experiment(tmp_path, profiles={"smoke": {"grid": [{"family": "rnn", "width": 3, "fit": {"epochs": 5}}]}})
+    assert other.runs("smoke")[0].parameters["fit"] == {"learning_rate": 0.01, "epochs": 5}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"profiles": {"smoke": {"grid": [{"family": "gru", "width": 1}]}}}, "lstm, rnn is allowed, got 'gru'"),
+        ({"profiles": {"smoke": {"grid": [{"family": "rnn", "widht": 1}]}}}, "widht"),
+        ({"profiles": {"smoke": {"grid": [{"family": "rnn", "width": 0}]}}}, "width"),
+        ({"profiles": {"smoke": {"set": {"fit": {"epoch": 2}}}}}, "no such setting"),
+        ({"profiles": {"smoke": {"sed": 3}}}, "'sed'"),
+        ({"profil": {}}, "'profil'"),
+        ({"families": {"rnn": {"architecture": "elman"}}}, "architecture"),
+        (
+            {
+                "families": {"rnn": {"architecture": "transformer"}},
+                "profiles": {"smoke": {"grid": [{"family": "rnn", "width": 6}]}},
+            },
+            "multiple of heads",
+        ),
+    ],
+)
+def test_a_mistake_in_an_experiment_is_found_before_anything_runs(tmp_path, changes, message):
+    with pytest.raises(ValueError, match=message):
+        experiment(tmp_path, **changes).runs("smoke")
+
+
+def test_unknown_experiments_and_profiles_are_refused_with_what_there_is(tmp_path):
+    with pytest.raises(ValueError, match="one of tiny is allowed, got 'huge'"):
+        experiment(tmp_path)
+        Experiment("huge", tmp_path)
+    with pytest.raises(ValueError, match="one of smoke is allowed, got 'paper'"):
+        Experiment("tiny", tmp_path).runs("paper")
+
+
+def test_the_experiments_of_the_book_can_run_in_every_profile():
+    for path in run_store.ROOT.joinpath("experiments").glob("*.yml"):
+        definition = Experiment(path.stem)
+        assert {"smoke", "laptop", "paper"} <= set(definition.profiles)
+        assert all(definition.runs(profile) for profile in definition.profiles)
+
+
+def test_comments_and_docstrings_do_not_change_a_version_and_code_does():
+    source = 'def f(x):\n    """Says."""\n    return x + 1\n'
+    assert meaning(source) == meaning("# why\ndef f(x):\n\n    return (x +\n            1)\n")
+    assert meaning(source) != meaning(source.replace("+ 1", "+ 2"))
+    assert ast.parse("def f():\n    pass")
+    assert meaning('def f():\n    """Only this."""\n') == meaning("def f():\n    pass\n")
+
+
+def test_the_version_depends_on_the_modules_and_not_on_their_order():
+    names = ["lib.models.recurrent", "lib.training"]
+    assert code_digest(names) == code_digest([*reversed(names), names[0]])
+    assert code_digest(names) != code_digest(names[:1])
+    with pytest.raises(ValueError, match="a module of lib"):
+        code_digest(["lib.no_such_module"])
+
+
+def test_every_module_a_run_imports_from_training_is_part_of_its_version(runs):
+    from lib.experiments import binary_sequences
+
+    imported = {
+        f"{node.module}.{name.name}" if node.module == "lib.models" else node.module
+        for node in ast.walk(ast.parse(Path(binary_sequences.__file__).read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("lib.training.")
+        for name in node.names
+    }
+    assert imported <= set(binary_sequences.modules(runs[0].parameters)) | {"lib.training.checkpoint"}
+
+
+def test_a_run_is_recorded_once_with_its_provenance(runs, store):
+    run = runs[0]
+    assert store.execute(run) == "done"
+    path = store.record_path(run)
+    before = path.stat().st_mtime_ns
+    assert store.execute(run) == "was done"
+    assert path.stat().st_mtime_ns == before
+    record = store.load(run)
+    assert record["parameters"] == run.parameters
+    assert record["code"] == run.code
+    assert len(record["result"]["validation_losses"]) == 2
+    assert len(record["result"]["information"]) == 15
+    assert {"commit", "torch", "device", "seconds", "peak_memory_MB", "date", "threads"} <= set(record["provenance"])
+    assert not list(store.work_folder(run).glob("checkpoint*"))
+    assert (store.work_folder(run) / "model.safetensors").exists()
+
+
+def test_the_same_run_gives_the_same_numbers_anywhere(runs, tmp_path):
+    results = []
+    for place in ("one", "two"):
+        store = Store(tmp_path / place, tmp_path / f"{place}-work")
+        store.execute(runs[-1])
+        results.append(store.load(runs[-1])["result"])
+        del results[-1]["training_seconds"]
+    assert results[0] == results[1]
+
+
+def test_a_run_that_breaks_leaves_no_record_and_does_not_stop_the_others(runs, store, monkeypatch):
+    from lib.experiments import binary_sequences
+
+    true_run = binary_sequences.run
+
+    def breaks(parameters, seed, folder, **how):
+        if seed == 1:
+            raise RuntimeError("out of luck")
+        return true_run(parameters, seed, folder, **how)
+
+    monkeypatch.setattr(binary_sequences, "run", breaks)
+    outcome = run_here(runs[:4], store)
+    assert len(outcome.done) == len(outcome.failed) == 2
+    assert all("out of luck" in error for error in outcome.failed.values())
+    assert {path.stem for path in store.recorded.rglob("*.json")} == set(outcome.done)
+    monkeypatch.undo()
+    again = run_here(runs[:4], store)
+    assert (len(again.were_done), len(again.done), again.failed) == (2, 2, {})
+
+
+def hold(path, ready, release):
+    with run_store._alone(path):
+        ready.set()
+        release.wait(30)
+
+
+def test_a_run_that_another_process_has_in_hand_is_left_to_it(runs, store):
+    folder = store.work_folder(runs[0])
+    folder.mkdir(parents=True)
+    context = multiprocessing.get_context("spawn")
+    ready, release = context.Event(), context.Event()
+    process = context.Process(target=hold, args=(folder / "lock", ready, release))
+    process.start()
+    assert ready.wait(30)
+    try:
+        with pytest.raises(RunningElsewhere):
+            store.execute(runs[0])
+        assert run_here(runs[:1], store).elsewhere == [runs[0].identity]
+    finally:
+        release.set()
+        process.join()
+    assert store.execute(runs[0]) == "done"
+
+
+def test_a_damaged_record_is_refused_by_name(runs, store):
+    store.execute(runs[0])
+    path = store.record_path(runs[0])
+    path.write_text(path.read_text(encoding="utf-8")[:100], encoding="utf-8")
+    with pytest.raises(ValueError, match=runs[0].identity):
+        store.load(runs[0])
+
+
+def test_records_of_older_code_are_used_and_marked(runs, store):
+    run = runs[0]
+    store.execute(run)
+    record = json.loads(store.record_path(run).read_text(encoding="utf-8"))
+    assert [found["stale"] for found in store.records([run])] == [False]
+    old = {**record, "code": "older", "result": {"from": "older code"}}
+    old["provenance"] = {**record["provenance"], "date": "2099-01-01T00:00:00+00:00"}
+    store.record_path(run).with_name("older.json").write_text(json.dumps(old), encoding="utf-8")
+    assert store.records([run])[0]["result"] == record["result"]  # the present code's answer, though not the latest
+    store.record_path(run).unlink()
+    assert [(found["stale"], found["result"]) for found in store.records([run])] == [(True, {"from": "older code"})]
+    assert store.records(runs[1:2]) == []
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7, 20])
+def test_shards_are_disjoint_and_complete(runs, parts):
+    pieces = [shard(runs, f"{number}/{parts}") for number in range(1, parts + 1)]
+    assert sorted(run.identity for piece in pieces for run in piece) == sorted(run.identity for run in runs)
+    assert max(map(len, pieces)) - min(map(len, pieces)) <= 1
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2"])
+def test_shards_that_do_not_exist_are_refused(runs, text):
+    with pytest.raises(ValueError, match="shard"):
+        shard(runs, text)
+
+
+def test_a_dry_run_lists_the_runs_and_the_slurm_script_and_starts_nothing(monkeypatch, tmp_path):
+    monkeypatch.setattr(run_store, "store_of", lambda profile: Store(tmp_path / "results", tmp_path / "work"))
+    arguments = ["sweep", "binary_sequences", "--profile", "smoke", "--dry-run", "--slurm", "2", "--queue", "short"]
+    result = CliRunner().invoke(cli.main, arguments)
+    assert result.exit_code == 0, result.output
+    count = len(Experiment("binary_sequences").runs("smoke"))
+    assert f"{count} runs, 0 of them done" in result.output
+    assert result.output.count("architecture=") == count
+    assert "#SBATCH -p short" in result.output
+    assert "#SBATCH -t 04:00:00" in result.output
+    assert "distributed.cli.dask_worker" in result.output
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_runs_are_chosen_by_their_parameters(runs):
+    assert {run.parameters["architecture"] for run in chosen(runs, {"architecture": "rnn"})} == {"rnn"}
+    assert len(chosen(runs, {"architecture": "rnn", "width": 2, "seed": 1})) == 2
+    assert chosen(runs, {}) == runs
+    with pytest.raises(ValueError, match="got 'widht'"):
+        chosen(runs, {"widht": 2})
+
+
+def test_two_ways_of_running_at_once_are_refused():
+    result = CliRunner().invoke(cli.main, ["sweep", "binary_sequences", "--shard", "1/2", "--slurm", "1"])
+    assert result.exit_code != 0
+    assert "one of --scheduler, --slurm and --shard" in result.output
+
+
+def test_numbers_are_kept_to_seven_digits():
+    rounded = run_store._rounded({"a": [np.pi, 1], "b": (1e-20 / 3,), "c": True, "d": "text"})
+    assert rounded == {"a": [3.141593, 1], "b": [3.333333e-21], "c": True, "d": "text"}

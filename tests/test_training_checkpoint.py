@@ -1,0 +1,83 @@
+"""Checkpoints: whole or refused."""
+
+import json
+
+import pytest
+import torch
+
+from lib.models import create
+from lib.training import CheckpointError, FitSettings, NextToken, fit
+from lib.training.checkpoint import load_checkpoint, save_checkpoint
+
+TENSORS = {"a": torch.arange(6.0).reshape(2, 3), "b.c": torch.tensor(3, dtype=torch.int64), "none": torch.empty(0)}
+WHAT = {"width": 3}
+
+
+@pytest.fixture
+def path(tmp_path):
+    file = tmp_path / "folder" / "checkpoint.safetensors"
+    save_checkpoint(file, TENSORS, {"epoch": 4, "losses": [0.5, 0.25]}, WHAT)
+    return file
+
+
+def test_what_is_saved_comes_back(path):
+    tensors, progress = load_checkpoint(path, WHAT)
+    assert progress == {"epoch": 4, "losses": [0.5, 0.25]}
+    assert tensors.keys() == TENSORS.keys()
+    assert all(torch.equal(tensors[name], TENSORS[name]) for name in TENSORS)
+    assert [file.name for file in path.parent.iterdir()] == [path.name]  # nothing half written is left
+
+
+@pytest.mark.parametrize("place", [-1, -9, -20])
+def test_one_changed_byte_of_a_number_is_noticed(path, place):
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match="corrupt"):
+        load_checkpoint(path, WHAT)
+
+
+def test_a_changed_header_is_noticed(path):
+    content = path.read_bytes()
+    assert content.count(b"0.25") == 1
+    path.write_bytes(content.replace(b"0.25", b"0.26"))
+    with pytest.raises(CheckpointError, match="corrupt"):
+        load_checkpoint(path, WHAT)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a checkpoint", bytes(100)])
+def test_a_file_that_is_no_checkpoint_is_refused(path, content):
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match="no readable checkpoint"):
+        load_checkpoint(path, WHAT)
+
+
+def test_half_a_file_is_refused(path):
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(CheckpointError, match="checkpoint"):
+        load_checkpoint(path, WHAT)
+
+
+def test_another_configuration_is_refused_and_the_difference_is_named(path):
+    with pytest.raises(CheckpointError, match="width: 3 there, 4 asked for"):
+        load_checkpoint(path, {"width": 4})
+
+
+def test_a_pickle_is_never_opened(path):
+    torch.save({"a": torch.zeros(1)}, path)
+    with pytest.raises(CheckpointError, match="no readable checkpoint"):
+        load_checkpoint(path, WHAT)
+
+
+def test_training_refuses_a_foreign_checkpoint_before_any_work(tmp_path):
+    class Untouchable(NextToken):
+        def batches(self, batch, epoch, device):
+            raise AssertionError("work has started")
+
+    data = torch.randint(0, 2, (20, 8), generator=torch.Generator().manual_seed(0)).numpy()
+    path = tmp_path / "checkpoint.safetensors"
+    fit(create("rnn", 2, 2), NextToken(data, data), FitSettings(epochs=1), checkpoint=path, progress=False)
+    with pytest.raises(CheckpointError, match="epochs"):
+        fit(create("rnn", 2, 2), Untouchable(data, data), FitSettings(epochs=2), checkpoint=path, progress=False)
+    assert json.loads(json.dumps(FitSettings(epochs=1).model_dump())) == FitSettings(epochs=1).model_dump()

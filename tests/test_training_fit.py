@@ -1,0 +1,254 @@
+"""Training: the optimizers' equations, schedules, stopping, and runs that are killed and go on."""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from lib import ROOT
+from lib.models import create
+from lib.processes import IsingChain
+from lib.training import FitSettings, NextToken, fit, position_losses
+
+CHAIN = IsingChain(coupling=-1.0, beta=1.0)
+
+
+def chain_data(n, length, seed):
+    return (CHAIN.sample(n, length, seed) > 0).astype(np.uint8)
+
+
+def small_task(seed=0):
+    return NextToken(chain_data(60, 20, 0), chain_data(40, 20, 1), seed=seed, vocabulary=2)
+
+
+def weights(model):
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+def test_rmsprop_is_the_one_of_keras():
+    # v <- 0.9 v + 0.1 g^2,  x <- x - rate g / (sqrt v + 1e-7)
+    x = torch.tensor([1.0, -2.0], dtype=torch.float64, requires_grad=True)
+    optimizer = FitSettings(optimizer="rmsprop", learning_rate=0.01).make_optimizer([x])
+    value, v = x.detach().clone(), torch.zeros(2, dtype=torch.float64)
+    for _ in range(5):
+        optimizer.zero_grad()
+        (x**4).sum().backward()
+        optimizer.step()
+        gradient = 4 * value**3
+        v = 0.9 * v + 0.1 * gradient**2
+        value = value - 0.01 * gradient / (v.sqrt() + 1e-7)
+    assert torch.allclose(x, value, rtol=1e-12)
+
+
+def test_the_cosine_falls_to_its_final_fraction_and_never_rises():
+    settings = FitSettings(learning_rate=0.5, schedule="cosine", epochs=3)
+    rates = [settings.learning_rate_at(step, 30) for step in range(30)]
+    assert rates[0] == 0.5
+    assert rates[-1] == pytest.approx(0.5 / 32)
+    assert all(late <= early for early, late in itertools.pairwise(rates))
+    assert rates[14] + rates[15] == pytest.approx(0.5 * (1 + 1 / 32))  # symmetric around the middle
+
+
+def test_warm_up_grows_in_equal_steps_to_the_full_rate():
+    settings = FitSettings(learning_rate=1.0, warm_up=4)
+    assert [settings.learning_rate_at(step, 10) for step in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(("clip_by", "expected"), [("norm", [0.15, 0.2]), ("value", [0.25, 0.25])])
+def test_gradients_are_clipped_by_norm_or_by_value(clip_by, expected):
+    x = torch.zeros(2, requires_grad=True)
+    x.grad = torch.tensor([3.0, 4.0])
+    FitSettings(clip=0.25, clip_by=clip_by).clip_gradients([x])
+    assert torch.allclose(x.grad, torch.tensor(expected), atol=1e-6)
+
+
+def test_the_loss_is_the_mean_of_minus_log_probability_of_every_next_token():
+    model = create("lstm", 2, 3, seed=0).double()
+    data = chain_data(7, 9, 2)
+    total = 0.0
+    for row in data:
+        state = model.initial_state(1)
+        for token, following in itertools.pairwise(row):
+            logits, state = model.step(torch.tensor([int(token)]), state)
+            total -= float(logits.detach().log_softmax(-1)[0, int(following)])
+    expected = total / (7 * 8)
+    task = NextToken(data, data)
+    assert float(task.loss(model, torch.from_numpy(data))) == pytest.approx(expected, rel=1e-12)
+    assert task.validation_loss(model, torch.device("cpu")) == pytest.approx(expected, rel=1e-12)
+    assert position_losses(model, data, batch=2).mean() == pytest.approx(expected, rel=1e-12)
+
+
+def test_training_reaches_the_entropy_rate_of_a_markov_chain_and_no_less():
+    model = create("rnn", 2, 4, seed=0)
+    task = NextToken(chain_data(400, 64, 0), chain_data(400, 64, 1), vocabulary=2)
+    course = fit(model, task, FitSettings(learning_rate=0.01, epochs=12, batch=20), progress=False)
+    p = 1 / (1 + np.exp(-2.0))  # of equal neighbours
+    rate = -(p * np.log(p) + (1 - p) * np.log(1 - p))
+    sampling = 5 * np.sqrt(p * (1 - p)) * np.log(p / (1 - p)) / np.sqrt(400 * 63)
+    assert rate - sampling < course.best_loss < rate + sampling + 0.003
+    # negative control: a law of single symbols cannot get there
+    assert np.log(2) > rate + sampling + 0.003
+
+
+def test_the_model_is_left_with_the_weights_of_its_best_epoch():
+    model = create("lstm", 2, 4, seed=0)
+    task = small_task()
+    settings = FitSettings(learning_rate=0.5, epochs=8, batch=5, patience=None, clip=None)  # too fast on purpose
+    course = fit(model, task, settings, progress=False)
+    assert task.validation_loss(model, torch.device("cpu")) == pytest.approx(min(course.validation_losses), rel=1e-6)
+    assert course.validation_losses.index(min(course.validation_losses)) + 1 == course.best_epoch < 8
+
+
+def test_patience_ends_training_after_that_many_epochs_without_gain():
+    class Worse(NextToken):
+        losses = iter([3.0, 2.0, 2.5, 2.0, 2.1, 1.0])
+
+        def validation_loss(self, model, device):
+            return next(self.losses)
+
+    data = chain_data(10, 8, 0)
+    course = fit(create("rnn", 2, 2), Worse(data, data), FitSettings(patience=3, epochs=50), progress=False)
+    assert (course.best_epoch, len(course.validation_losses), course.reason) == (2, 5, "no better validation loss")
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_with_its_reason_and_keeps_the_best_weights():
+    class Broken(NextToken):
+        calls = 0
+
+        def loss(self, model, batch):
+            Broken.calls += 1
+            loss = super().loss(model, batch)
+            return loss * float("nan") if Broken.calls > 2 else loss
+
+    data = chain_data(50, 8, 0)
+    model = create("rnn", 2, 2, seed=0)
+    course = fit(model, Broken(data, data), FitSettings(batch=25, epochs=5), progress=False)
+    assert course.diverged
+    assert "epoch 2" in course.reason
+    assert course.best_epoch == 1
+    assert torch.isfinite(weights(model)).all()
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_seed_others():
+    def trained(seed):
+        model = create("lstm", 2, 3, seed=0)
+        fit(model, small_task(seed), FitSettings(epochs=2, batch=7), progress=False)
+        return weights(model)
+
+    assert torch.equal(trained(0), trained(0))
+    assert not torch.equal(trained(0), trained(1))
+
+
+def test_torchs_global_generator_is_not_touched():
+    before = torch.random.get_rng_state()
+    fit(create("rnn", 2, 2, seed=3), small_task(), FitSettings(epochs=1), progress=False)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("optimizer", ["rmsprop", "adam", "adamw", "sgd"])
+def test_a_run_in_two_parts_ends_with_the_numbers_of_one_in_a_piece(tmp_path, optimizer):
+    class Interrupted(NextToken):
+        epochs_left = 2
+
+        def validation_loss(self, model, device):
+            if not self.epochs_left:
+                raise KeyboardInterrupt
+            self.epochs_left -= 1
+            return super().validation_loss(model, device)
+
+    settings = FitSettings(optimizer=optimizer, epochs=5, batch=9, schedule="cosine", clip=1.0)
+    data = (chain_data(60, 20, 0), chain_data(40, 20, 1))
+    whole = create("lstm", 2, 3, seed=1)
+    course = fit(whole, NextToken(*data), settings, progress=False)
+    path = tmp_path / "checkpoint.safetensors"
+    with pytest.raises(KeyboardInterrupt):
+        fit(create("lstm", 2, 3, seed=1), Interrupted(*data), settings, checkpoint=path, progress=False)
+    resumed = create("lstm", 2, 3, seed=2)  # other weights: what counts is the checkpoint
+    again = fit(resumed, NextToken(*data), settings, checkpoint=path, progress=False)
+    assert again.training_losses == course.training_losses
+    assert again.validation_losses == course.validation_losses
+    assert torch.equal(weights(whole), weights(resumed))
+
+
+KILLED = """
+    import json, sys
+    import numpy as np
+    from pathlib import Path
+    from lib.models import create
+    from lib.training import FitSettings, NextToken, fit
+    import torch
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(0)
+    data = rng.integers(0, 2, (400, 40), dtype=np.uint8)
+    model = create("lstm", 2, 8, seed=0)
+    checkpoint = Path(sys.argv[1]) if sys.argv[1] else None
+    settings = FitSettings(epochs=12, batch=20, patience=None)
+    course = fit(model, NextToken(data[:300], data[300:]), settings, checkpoint=checkpoint, progress=False)
+    total = float(sum(parameter.double().sum() for parameter in model.parameters()))
+    print(json.dumps([course.training_losses, course.validation_losses, total]))
+"""
+
+
+def test_a_killed_run_goes_on_from_its_checkpoint_to_the_same_numbers(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(KILLED), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    path = tmp_path / "checkpoint.safetensors"
+
+    def start(argument):
+        command = [sys.executable, str(script), argument]
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+    kills = 0
+    for _ in range(40):
+        process, seen = start(str(path)), path.stat().st_mtime_ns if path.exists() else 0
+        while process.poll() is None and kills < 3:
+            if path.exists() and path.stat().st_mtime_ns > seen:
+                process.send_signal(signal.SIGKILL)
+                kills += 1
+                break
+            time.sleep(0.002)
+        output = process.communicate()[0]
+        if process.returncode == 0:
+            break
+    assert kills >= 1
+    assert json.loads(output) == json.loads(start("").communicate()[0])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"optimizer": "adagrad"}, "optimizer"),
+        ({"learning_rate": 0.0}, "learning_rate"),
+        ({"learning_rat": 0.1}, "no such setting"),
+        ({"batch": 0}, "batch"),
+        ({"patience": 0}, "patience"),
+        ({"schedule": "linear"}, "schedule"),
+    ],
+)
+def test_wrong_settings_are_refused_by_name(given, message):
+    with pytest.raises(ValueError, match=message):
+        FitSettings(**given)
+
+
+@pytest.mark.parametrize(
+    ("training", "message"),
+    [
+        (np.zeros((0, 5), dtype=int), "n >= 1"),
+        (np.zeros((3, 1), dtype=int), "length >= 2"),
+        (np.zeros((3, 4)), "whole numbers"),
+        (np.array([[0, 2, 1]]), r"tokens 0 \.\. 1 are allowed, got 0 \.\. 2"),
+        (np.array([[0, -1, 1]]), "got -1"),
+    ],
+)
+def test_data_that_are_no_sequences_of_tokens_are_refused(training, message):
+    with pytest.raises(ValueError, match=message):
+        NextToken(training, np.array([[0, 1]]), vocabulary=2)
