@@ -15,6 +15,7 @@ from lib.batch.code_version import code_digest, meaning
 from lib.batch.experiments import Experiment, merged
 from lib.batch.run_store import RunningElsewhere, Store
 from lib.batch.sweep import chosen, run_here, shard
+from lib.experiments.architecture_modules import MODULES, architecture_modules
 
 TINY = {
     "title": "A test",
@@ -130,6 +131,23 @@ def test_every_module_a_run_imports_from_training_is_part_of_its_version(runs):
         for name in node.names
     }
     assert imported <= set(binary_sequences.modules(runs[0].parameters)) | {"lib.training.checkpoint"}
+
+
+def imports_of(module):
+    tree = ast.parse(run_store.ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8"))
+    return {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+
+
+@pytest.mark.parametrize("architecture", sorted(MODULES))
+def test_the_version_of_an_architecture_covers_all_modules_that_it_imports(architecture):
+    from lib.models.catalogue import ARCHITECTURES
+
+    waiting, covered = {ARCHITECTURES[architecture].__module__}, set()
+    while waiting:
+        module = waiting.pop()
+        covered.add(module)
+        waiting |= {name for name in imports_of(module) if name.startswith("lib.models.")} - covered
+    assert covered <= {*architecture_modules(architecture), "lib.models.base"}
 
 
 def test_a_run_is_recorded_once_with_its_provenance(runs, store):

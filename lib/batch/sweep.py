@@ -151,7 +151,7 @@ def local_client(workers: int | None = None) -> Iterator[Any]:
     count = workers or available_cores()
     with (
         LocalCluster(
-            n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+            n_workers=count, threads_per_worker=1, processes=True, dashboard_address=":0", host="127.0.0.1"
         ) as cluster,
         Client(cluster) as client,
     ):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from lib.experiments.architecture_modules import architecture_modules
 from lib.information import auto_mutual_information
 from lib.models import create
 from lib.models.enumeration import sequence_probabilities
@@ -20,13 +21,6 @@ from lib.processes.orthant import sign_block_law
 from lib.training import FitSettings, NextToken, fit, generate, position_losses
 from lib.training.checkpoint import save_checkpoint
 
-MODULES = {
-    "rnn": ["lib.models.recurrent"],
-    "lstm": ["lib.models.recurrent"],
-    "transformer": ["lib.models.attention", "lib.models.block"],
-    "mamba": ["lib.models.mamba", "lib.models.selective_scan", "lib.models.block"],
-    "mamba2": ["lib.models.mamba2", "lib.models.block"],
-}
 COMMON = [
     __name__,
     "lib.information.two_point",
@@ -69,8 +63,7 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
         chosen = Parameters(**parameters)
     except ValidationError as error:
         raise ValueError(f"binary_sequences: {error}") from None
-    if chosen.architecture not in MODULES:
-        raise ValueError(f"architecture: one of {', '.join(MODULES)} is allowed, got {chosen.architecture!r}")
+    architecture_modules(chosen.architecture)
     FitSettings(**chosen.fit)
     create(chosen.architecture, 2, chosen.width, chosen.depth, **chosen.options)
     return chosen.model_dump()
@@ -78,7 +71,7 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def modules(parameters: Mapping[str, Any]) -> list[str]:
     """Modules whose text decides what a run with these parameters computes."""
-    return sorted([*COMMON, *MODULES[parameters["architecture"]]])
+    return sorted([*COMMON, *architecture_modules(parameters["architecture"])])
 
 
 def run(

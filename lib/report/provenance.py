@@ -94,6 +94,8 @@ def _gpus() -> list[str]:
 class Footer:
     """The provenance table: HTML on a page, text in a terminal."""
 
+    caption = "How this page was computed"
+
     def __init__(self, rows: dict[str, str]) -> None:
         self.rows = rows
 
@@ -108,7 +110,7 @@ class Footer:
             f'<tr><th scope="row">{html.escape(name)}</th><td>{html.escape(value)}</td></tr>'
             for name, value in self.rows.items()
         )
-        caption = "<caption>How this page was computed</caption>"
+        caption = f"<caption>{html.escape(self.caption)}</caption>"
         return f'<table class="provenance">{caption}<tbody>{rows}</tbody></table>'
 
 
