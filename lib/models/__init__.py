@@ -1,6 +1,7 @@
 """Sequence models with one interface: parallel logits, or steps with a state that holds all they remember."""
 
 from lib.models.attention import SlidingWindowTransformer, SparseTransformer, Transformer
+from lib.models.attentive_rnn import AttentiveRNN
 from lib.models.base import SequenceModel, State
 from lib.models.catalogue import ARCHITECTURES, create
 from lib.models.diagonal_ssm import DiagonalSSM
@@ -13,6 +14,7 @@ from lib.models.ttt_linear import TTTLinear
 __all__ = [
     "ARCHITECTURES",
     "LSTM",
+    "AttentiveRNN",
     "DiagonalSSM",
     "LinearTransformer",
     "Mamba",
