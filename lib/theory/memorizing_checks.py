@@ -1,0 +1,89 @@
+"""What `memorizing_ssm` is given: shapes, equal sequences, windows, and sequences to fill up neurons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse, vstack
+
+Array = NDArray[np.float64]
+
+
+def checked_data(inputs: ArrayLike, outputs: Any) -> tuple[Array, Any]:
+    """inputs (N, n, m) and outputs (N, p), dense or sparse, as float64.
+
+    Raises ValueError for other shapes, numbers that are not finite, and equal sequences.
+    """
+    x = _real(inputs, "inputs")
+    if x.ndim != 3 or 0 in x.shape:
+        raise ValueError(f"inputs: shape (N, n, m) with all at least 1 is allowed, got {x.shape}")
+    y = csr_array(outputs, dtype=np.float64) if issparse(outputs) else _real(outputs, "outputs")
+    if y.ndim != 2 or y.shape[0] != len(x) or y.shape[1] < 1:
+        raise ValueError(f"outputs: shape (N, p) with N = {len(x)} and p >= 1 is allowed, got {y.shape}")
+    for name, values in (("inputs", x), ("outputs", y.data if issparse(y) else y)):
+        if not np.all(np.isfinite(values)):
+            raise ValueError(f"{name}: finite numbers are allowed, got NaN or infinity")
+    first, inverse = _groups(x)
+    if len(first) < len(x):
+        second = int(np.setdiff1d(np.arange(len(x)), first)[0])
+        raise ValueError(
+            f"inputs: different sequences are allowed, but sequences {first[inverse[second]]} and {second} are equal"
+        )
+    return x, y
+
+
+def windows_of(sequences: Array, outputs: Any, order: int) -> tuple[Array, Any]:
+    """The last `order` inputs of each sequence (all, if there are fewer), each window once, with its output.
+
+    Raises ValueError if equal windows have different outputs.
+    """
+    windows = sequences[:, -order:]
+    first, inverse = _groups(windows)
+    if len(first) == len(windows):
+        return windows, outputs
+    differs = abs(outputs - outputs[first[inverse]])
+    unequal = np.flatnonzero(differs.max(axis=1).toarray() if issparse(differs) else differs.max(axis=1))
+    if len(unequal):
+        second = int(unequal[0])
+        raise ValueError(
+            f"order: with A^{order} = 0 only the last {order} inputs count, and sequences {first[inverse[second]]} and "
+            f"{second} agree in these, but have different outputs; an order up to {sequences.shape[1]} is allowed"
+        )
+    return windows[first], outputs[first]
+
+
+def padded(windows: Array, outputs: Any, neurons: int, generator: np.random.Generator) -> tuple[Array, Any]:
+    """Windows with output 0 added until there is one for each neuron, far out in random directions."""
+    missing = neurons - len(windows)
+    if missing <= 0:
+        return windows, outputs
+    centre = windows.mean(axis=0)
+    reach = np.linalg.norm(windows - centre, axis=(1, 2)).max() or 1.0
+    extra = generator.standard_normal((missing, *windows.shape[1:]))
+    extra *= 3 * reach / np.linalg.norm(extra, axis=(1, 2), keepdims=True)
+    extra *= 1 + generator.random((missing, 1, 1))  # different even where there are two directions only
+    nothing = np.zeros((missing, outputs.shape[1]))
+    filled = np.concatenate([outputs, nothing]) if not issparse(outputs) else vstack([outputs, csr_array(nothing)])
+    return np.concatenate([windows, centre + extra]), csr_array(filled) if issparse(filled) else filled
+
+
+def _real(values: ArrayLike, name: str) -> Array:
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biuf":
+            raise TypeError
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: an array of real numbers is allowed, got {type(values).__name__}") from None
+
+
+def _groups(windows: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Index of the first of each group of equal windows, in order of appearance, and the group of each window."""
+    flat = np.ascontiguousarray(windows.reshape(len(windows), -1)) + 0.0  # no negative zeros
+    _, first, inverse = np.unique(flat, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[inverse.ravel()]
