@@ -29,6 +29,9 @@ benchmarks: $(READY)
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements-benchmarks.txt -c requirements.lock
 	$(RUN) benchmarks/counting.py
 	$(RUN) benchmarks/hierarchical.py
+	$(RUN) benchmarks/gradient_recursion.py
+	$(RUN) benchmarks/uniform_attention.py
+	$(RUN) benchmarks/memorization.py
 
 # The environment is made anew when what it should hold has changed.
 $(READY): requirements.txt requirements.lock pyproject.toml
