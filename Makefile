@@ -32,6 +32,7 @@ benchmarks: $(READY)
 	$(RUN) benchmarks/gradient_recursion.py
 	$(RUN) benchmarks/uniform_attention.py
 	$(RUN) benchmarks/memorization.py
+	$(RUN) benchmarks/selective_scan.py
 
 # The environment is made anew when what it should hold has changed.
 $(READY): requirements.txt requirements.lock pyproject.toml

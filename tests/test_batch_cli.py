@@ -21,7 +21,7 @@ def call(*words: str) -> tuple[int, str]:
     [
         (("run", "binary_sequence"), "did you mean 'binary_sequences'?"),
         (("run", "repetitive_sequences", "-p", "pp=0.1"), "has no parameter 'pp'"),
-        (("run", "repetitive_sequences", "-p", "p"), "-p takes name=value, got 'p'"),
+        (("run", "repetitive_sequences", "-p", "p"), "name=value is allowed, got 'p'"),
         (("run", "all", "--profile", "huge"), "unknown profile 'huge'; there are: smoke, laptop, paper"),
         (("book", "--profile", "huge"), "unknown profile 'huge'"),
         (("data", "fetch", "wikitext3"), "wikitext2"),

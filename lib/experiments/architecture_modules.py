@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+SCANNED = ["block", "causal_convolution", "causal_convolution_cpu", "fast_exponential", "mamba", "shared_work"]
+SELECTIVE = ["selective_scan", "selective_scan_autograd", "selective_scan_cpu", "selective_scan_torch"]
+
 MODULES = {
     "rnn": ["recurrent"],
     "lstm": ["recurrent"],
-    "transformer": ["attention", "attention_patterns", "block"],
-    "mamba": [
-        "mamba",
+    "transformer": [
+        "attention",
+        "attention_patterns",
         "block",
-        "causal_convolution",
+        "causal_attention",
+        "causal_attention_cpu",
         "fast_exponential",
-        "selective_scan",
-        "selective_scan_autograd",
-        "selective_scan_cpu",
-        "selective_scan_torch",
+        "key_value_cache",
+        "shared_work",
     ],
-    "mamba2": ["mamba2", "block", "causal_convolution"],
+    "mamba": [*SCANNED, *SELECTIVE],
+    "mamba2": [*SCANNED, *SELECTIVE, "mamba2", "scalar_decay_scan"],  # mamba2 starts as mamba does
 }
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from lib.models.base import Module, SequenceModel, seeded
 from lib.models.block import Block, norm_of
 from lib.models.causal_convolution import convolve, convolve_step, depthwise
+from lib.models.selective_scan import selective_scan
 from lib.processes.checks import whole_number
 
 SMALLEST_STEP, LARGEST_STEP = 1e-3, 1e-1  # of the initial time steps
@@ -26,7 +27,7 @@ class MambaState(NamedTuple):
 class MambaMixer(Module):
     """s_t = exp(dt A) s_{t-1} + dt B_t u_t,  y_t = C_t . s_t + D u_t, gated; dt, B, C are linear in u_t.
 
-    Parameters have the names, shapes and order of `mamba_ssm.Mamba`. The scan is the plain sequential one.
+    Parameters have the names, shapes and order of `mamba_ssm.Mamba`.
     """
 
     def __init__(self, width: int, size: int = 16, kernel: int = 4, expand: int = 2, rank: int | None = None) -> None:
@@ -45,14 +46,9 @@ class MambaMixer(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         u, gate = self.in_proj(x).chunk(2, dim=-1)  # (batch, time, inner)
-        u = F.silu(convolve(self.conv1d, u))
+        u = convolve(self.conv1d, u)
         dt, B, C = self._selection(u)
-        state = self.initial_state(x.shape[0]).ssm
-        outputs = []
-        for time in range(x.shape[1]):
-            state = self._advance(state, u[:, time], dt[:, time], B[:, time])
-            outputs.append(torch.einsum("bdn,bn->bd", state, C[:, time]))
-        y = torch.stack(outputs, dim=1) + self.D * u
+        y = selective_scan(u, dt, -self.A_log.exp(), B, C, self.D)
         return self.out_proj(y * F.silu(gate))
 
     def initial_state(self, batch: int) -> MambaState:
@@ -62,7 +58,6 @@ class MambaMixer(Module):
     def step(self, x: Tensor, state: MambaState) -> tuple[Tensor, MambaState]:
         u, gate = self.in_proj(x).chunk(2, dim=-1)  # (batch, inner)
         u, window = convolve_step(self.conv1d, u, state.window)
-        u = F.silu(u)
         dt, B, C = self._selection(u)
         ssm = self._advance(state.ssm, u, dt, B)
         y = torch.einsum("bdn,bn->bd", ssm, C) + self.D * u

@@ -13,9 +13,8 @@ from lib.models.base import Module, SequenceModel, seeded
 from lib.models.block import Block, norm_of
 from lib.models.causal_convolution import convolve, convolve_step, depthwise
 from lib.models.mamba import LARGEST_STEP, SMALLEST_STEP, inverse_softplus, log_uniform
+from lib.models.scalar_decay_scan import scalar_decay_scan
 from lib.processes.checks import whole_number
-
-CHUNK = 64  # tokens that are mixed by one matrix product; the state is carried from chunk to chunk
 
 
 class Mamba2State(NamedTuple):
@@ -47,13 +46,8 @@ class Mamba2Mixer(Module):
     def forward(self, x: Tensor) -> Tensor:
         gate, mixed, dt = self._project(x)
         u, dt, B, C = self._selection(convolve(self.conv1d, mixed), dt)  # u (batch, time, heads, head width)
-        state = self.initial_state(x.shape[0]).ssm
-        outputs = []
-        for start in range(0, x.shape[1], CHUNK):
-            part = slice(start, start + CHUNK)
-            y, state = self._chunk(u[:, part], dt[:, part], B[:, part], C[:, part], state)
-            outputs.append(y)
-        return self._out(torch.cat(outputs, dim=1) + self.D[:, None] * u, gate)
+        y = scalar_decay_scan(u, dt, -self.A_log.exp(), B, C, self.D)
+        return self._out(y, gate)
 
     def initial_state(self, batch: int) -> Mamba2State:
         zeros = self.D.new_zeros
@@ -77,20 +71,8 @@ class Mamba2Mixer(Module):
         return gate, mixed, dt
 
     def _selection(self, mixed: Tensor, dt: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        u, B, C = F.silu(mixed).split([self.inner, self.size, self.size], dim=-1)
+        u, B, C = mixed.split([self.inner, self.size, self.size], dim=-1)
         return u.unflatten(-1, (self.heads, self.head_width)), F.softplus(dt + self.dt_bias), B, C
-
-    def _chunk(self, u: Tensor, dt: Tensor, B: Tensor, C: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs of a chunk and the state behind it: attention within, the carried state from before."""
-        log_decay = (dt * -self.A_log.exp()).cumsum(dim=1)  # (batch, time, heads), from the start of the chunk
-        gaps = (log_decay[:, :, None] - log_decay[:, None]).permute(0, 3, 1, 2)  # (batch, heads, time, time)
-        later = torch.ones_like(gaps[0, 0], dtype=torch.bool).triu(1)
-        decays = gaps.masked_fill(later, -torch.inf).exp()  # of what time j left, seen at time i >= j
-        inputs = dt[..., None] * u  # (batch, time, heads, head width)
-        within = torch.einsum("bin,bjn,bhij,bjhp->bihp", C, B, decays, inputs)
-        before = torch.einsum("bin,bhpn,bih->bihp", C, state, log_decay.exp())
-        left = torch.einsum("bhj,bjhp,bjn->bhpn", decays[:, :, -1], inputs, B)
-        return within + before, log_decay[:, -1].exp()[..., None, None] * state + left
 
     def _out(self, y: Tensor, gate: Tensor) -> Tensor:
         return self.out_proj(self.norm(y.flatten(-2) * F.silu(gate)))
