@@ -33,6 +33,8 @@ benchmarks: $(READY)
 	$(RUN) benchmarks/uniform_attention.py
 	$(RUN) benchmarks/memorization.py
 	$(RUN) benchmarks/selective_scan.py
+	$(RUN) benchmarks/training.py
+	$(RUN) benchmarks/generation.py
 
 # The environment is made anew when what it should hold has changed.
 $(READY): requirements.txt requirements.lock pyproject.toml

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from lib.models.attention_patterns import FixedStride, Full, Pattern, Strided, Window
 from lib.models.base import Module, SequenceModel, glorot_linear, head_width, seeded
 from lib.models.block import Block, norm_of
+from lib.models.causal_attention import causal_attention, split_heads, torch_attention
+from lib.models.key_value_cache import KeyValueCache, extended
 from lib.processes.checks import whole_number
 
 SPARSE: dict[str, type[FixedStride] | type[Strided]] = {"fixed": FixedStride, "strided": Strided}
-
-
-class KeyValueCache(NamedTuple):
-    keys: Tensor  # (batch, heads, kept, head width)
-    values: Tensor  # the same shape
-    position: int  # tokens read so far: says which positions the kept keys have
 
 
 class Attention(Module):
@@ -34,41 +27,31 @@ class Attention(Module):
         self.out_proj = glorot_linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = self._heads(x)  # (batch, heads, time, head width)
-        if isinstance(self.pattern, Full):
-            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        else:
-            place = np.arange(x.shape[1])
-            mask = torch.from_numpy(self.pattern.attends(place[:, None], place)).to(x.device)  # (time, time)
-            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        return self.out_proj(mixed.transpose(1, 2).flatten(2))
+        projected = self.in_proj(x)  # (batch, time, 3 width)
+        if isinstance(self.pattern, Full | Window):
+            window = self.pattern.size if isinstance(self.pattern, Window) else None
+            return self.out_proj(causal_attention(projected, self.heads, window))
+        place = np.arange(x.shape[1])
+        mask = torch.from_numpy(self.pattern.attends(place[:, None], place)).to(x.device)  # (time, time)
+        return self.out_proj(torch_attention(projected, self.heads, mask))
 
     def initial_state(self, batch: int) -> KeyValueCache:
         none = self.out_proj.weight.new_zeros(batch, self.heads, 0, self.head_width)
         return KeyValueCache(none, none, 0)
 
     def step(self, x: Tensor, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
-        q, k, v = self._heads(x[:, None])  # (batch, heads, 1, head width)
-        keys = torch.cat([state.keys, k], dim=2)  # (batch, heads, kept + 1, head width)
-        values = torch.cat([state.values, v], dim=2)
-        now = state.position
-        held = np.append(self.pattern.kept(now), now)
-        scores = q @ keys.transpose(-2, -1) / self.head_width**0.5  # (batch, heads, 1, kept + 1)
-        unseen = torch.from_numpy(~self.pattern.attends(now, held)).to(x.device)
-        mixed = scores.masked_fill(unseen, -torch.inf).softmax(dim=-1) @ values
-        needed = np.flatnonzero(np.isin(held, self.pattern.kept(now + 1)))
-        if needed.size < held.size:
-            index = torch.from_numpy(needed).to(x.device)
-            keys, values = keys[:, :, index], values[:, :, index]
-        return self.out_proj(mixed.flatten(1)), KeyValueCache(keys, values, now + 1)
+        q, k, v = split_heads(self.in_proj(x[:, None]), self.heads)  # (batch, heads, 1, head width)
+        keys, values, after = extended(state, k, v, self.pattern)  # (batch, heads, kept + 1, head width)
+        scores = (q / self.head_width**0.5) @ keys.transpose(-2, -1)  # (batch, heads, 1, kept + 1)
+        if not self.pattern.reads_all:
+            now = state.position
+            unseen = ~self.pattern.attends(now, np.append(self.pattern.kept(now), now))
+            scores = scores.masked_fill(torch.from_numpy(unseen).to(x.device), -torch.inf)
+        mixed = scores.softmax(dim=-1) @ values
+        return self.out_proj(mixed.flatten(1)), after
 
     def state_size(self, length: int) -> int:
         return 2 * self.width * self.pattern.kept_count(length)
-
-    def _heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        parts = self.in_proj(x).unflatten(-1, (3, self.heads, self.head_width))  # (batch, time, 3, heads, head width)
-        q, k, v = parts.permute(2, 0, 3, 1, 4)
-        return q, k, v
 
 
 class _AttentionModel(SequenceModel):

@@ -16,6 +16,14 @@ Positions = NDArray[np.int64]
 class Pattern(Protocol):
     """A causal pattern; every position attends to itself."""
 
+    @property
+    def keeps_latest(self) -> bool:
+        """Whether the positions kept are always the latest ones, without a gap."""
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether every position attends to all that is kept when it comes."""
+
     def attends(self, query: Any, key: Any) -> NDArray[np.bool_]:
         """Whether position `query` attends to position `key`, arrays that broadcast."""
 
@@ -29,6 +37,8 @@ class Pattern(Protocol):
 @dataclass(frozen=True)
 class Full:
     """Everything up to now."""
+
+    keeps_latest = reads_all = True
 
     def attends(self, query: Any, key: Any) -> NDArray[np.bool_]:
         return np.asarray(key <= query)
@@ -44,6 +54,7 @@ class Full:
 class Window:
     """The last `size` positions, this one among them: size - 1 keys are kept."""
 
+    keeps_latest = reads_all = True
     size: int
 
     def __post_init__(self) -> None:
@@ -66,6 +77,7 @@ class FixedStride:
     All later positions read the same columns, so the others can be thrown away: about length / stride keys are kept.
     """
 
+    keeps_latest, reads_all = False, True
     stride: int
     window: int
 
@@ -94,6 +106,7 @@ class Strided:
     kept.
     """
 
+    keeps_latest, reads_all = True, False
     stride: int
     window: int
 

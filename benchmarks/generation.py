@@ -1,0 +1,100 @@
+"""Generation: tokens a second of every architecture, beside PyTorch's modules and transformers' generate.
+
+    python benchmarks/generation.py          # prints a table, writes results/benchmarks/generation.json
+
+All draw binary tokens one by one from the model's law, with a cache where there is one: PyTorch's TransformerEncoder
+has none and reads the text anew for every token. The ways of one network take turns; medians count. A way that takes
+longer than --patience seconds is timed once. OMP_NUM_THREADS sets the threads. CUDA is timed too, if it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import click
+import torch
+import transformers
+from plain_networks import NETWORKS, OURS, PARALLEL, PlainRecurrent, devices, finish, ours, theirs
+from training import seconds_in_turn
+
+from lib.report import benchmarks
+from lib.training import generate
+
+
+def drawn(logits: torch.Tensor) -> torch.Tensor:
+    return torch.multinomial(logits.softmax(dim=-1), 1)[:, 0]
+
+
+def write(model: Any, batch: int, length: int, device: str) -> Callable[[], None]:
+    """A call that draws `batch` sequences."""
+    start = torch.randint(0, 2, (batch, 1), generator=torch.Generator().manual_seed(0)).to(device)
+
+    def by_transformers() -> None:
+        text = model.generate(
+            start, attention_mask=torch.ones_like(start), do_sample=True, top_k=0, use_cache=True,
+            min_new_tokens=length - 1, max_new_tokens=length - 1, pad_token_id=0,
+        )  # fmt: skip
+        assert text.shape == (batch, length)
+        finish(device)
+
+    @torch.no_grad()
+    def step_by_step() -> None:
+        token, state = start[:, 0], None
+        for _ in range(length - 1):
+            logits, state = model.step(token, state)
+            token = drawn(logits)
+        finish(device)
+
+    @torch.no_grad()
+    def reading_again() -> None:
+        text = start
+        for _ in range(length - 1):
+            text = torch.cat([text, drawn(model(text)[:, -1])[:, None]], dim=1)
+        finish(device)
+
+    if isinstance(model, transformers.PreTrainedModel):
+        return by_transformers
+    return step_by_step if isinstance(model, PlainRecurrent) else reading_again
+
+
+@click.command(help=__doc__)
+@click.option("--batch", default=100, show_default=True, help="Sequences generated together.")
+@click.option("--length", default=256, show_default=True, help="Tokens of a sequence.")
+@click.option("--width", "widths", multiple=True, default=(16, 64), show_default=True, help="Widths.")
+@click.option("--depth", "depths", multiple=True, default=(1, 2), show_default=True, help="Numbers of layers.")
+@click.option("--repeats", default=3, show_default=True, help="Timed runs; the median counts.")
+@click.option("--patience", default=10.0, show_default=True, help="Seconds from which one timed run is enough.")
+def main(batch: int, length: int, widths: tuple[int], depths: tuple[int], repeats: int, patience: float) -> None:
+    tables: dict[str, list[dict[str, Any]]] = {}
+    for device in devices():
+        rows = tables.setdefault(f"Thousand tokens a second, {device}", [])
+        for name in NETWORKS:
+            for width, depth in [(width, depth) for width in widths for depth in depths]:
+                model = ours(name, width, depth).to(device).eval()
+                runs = {OURS: partial(generate, model, batch, length, 0, batch=batch, device=device)}
+                others = theirs(name, width, depth, length)
+                others.pop(PARALLEL, None)  # the scan of a whole text plays no part in a step
+                runs |= {way: write(other.to(device).eval(), batch, length, device) for way, other in others.items()}
+                seconds = seconds_in_turn(runs, repeats, patience)
+                speeds = {way: 1e-3 * batch * (length - 1) / value for way, value in seconds.items()}
+                rows.append({"network": name, "width": width, "layers": depth} | speeds)
+                click.echo(str(rows[-1]))
+    recorded = benchmarks.record(
+        benchmarks.FOLDER / "generation.json",
+        "Generation",
+        "Drawing binary tokens one by one, median of runs taken in turn. PyTorch's TransformerEncoder has no cache and "
+        "reads the text anew for every token.",
+        tables,
+        packages=["transformers"],
+        threads=torch.get_num_threads(),
+        batch=batch,
+        length=length,
+        repeats=repeats,
+    )
+    click.echo(str(recorded))
+
+
+if __name__ == "__main__":
+    main()
