@@ -1,0 +1,114 @@
+"""A verdict on a statement about trained networks that no single seed can flip."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lib.report import claims
+from lib.report.page import show_on_page
+
+FEWEST_SEEDS = 3
+
+
+@dataclass(frozen=True)
+class Unresolved:
+    """The line on the page for a statement that these runs neither carry nor refute; it is recorded nowhere."""
+
+    claim: str
+    part: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"○ not resolved · {self.claim} ({self.part}): {self.sentence}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return (
+            '<p class="claim-verdict"><span class="claim-word"><span aria-hidden="true">○</span> not resolved</span> '
+            f"<code>{html.escape(self.claim)}</code> ({html.escape(self.part)}): {html.escape(self.sentence)}</p>"
+        )
+
+
+def agreement(
+    values: npt.ArrayLike, at_least: float | None = None, at_most: float | None = None, gap: float = 0.0
+) -> str:
+    """One of "agrees", "differs" and "unresolved".
+
+    values: (cases, seeds + 1), the last column that of the best seed, NaN where a run is missing; a statement about one
+    case has one row. It agrees if every value lies within the bounds, differs if in some case every value lies outside
+    by more than `gap`. Otherwise, and if a case has fewer than three seeds, it is unresolved.
+    Raises ValueError without bounds or cases.
+    """
+    table = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    if at_least is None and at_most is None:
+        raise ValueError("at_least or at_most is needed")
+    if table.ndim != 2 or table.size == 0:
+        raise ValueError(f"values: (cases, seeds + 1) are needed, got shape {np.shape(values)}")
+    excess = np.full(table.shape, -np.inf)  # how far outside
+    if at_least is not None:
+        excess = np.maximum(excess, at_least - table)
+    if at_most is not None:
+        excess = np.maximum(excess, table - at_most)
+    known = ~np.isnan(table)
+    enough = known.sum(axis=1) >= FEWEST_SEEDS + 1
+    if np.all(enough) and np.all(excess[known] <= 0):
+        return "agrees"
+    if np.any(enough & np.all((excess > gap) | ~known, axis=1)):
+        return "differs"
+    return "unresolved"
+
+
+def judge(
+    claim: str,
+    values: npt.ArrayLike,
+    *,
+    part: str,
+    profile: str,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    gap: float = 0.0,
+    note: str = "",
+    explanation: str,
+    paper: Any = None,
+) -> None:
+    """Check a claim by the rule of `agreement`.
+
+    Agreement is recorded as "holds" at profile paper, else as "reduced"; a difference as "differs", with `explanation`;
+    what is not resolved is no check, and gets a line that says so. note: said in every case.
+    """
+    found = agreement(values, at_least, at_most, gap)
+    table = np.asarray(values, dtype=np.float64)
+    known = table[~np.isnan(table)]
+    if found == "unresolved":
+        show_on_page(Unresolved(claim, part, _told(known, at_least, at_most) + (f"; {note}" if note else "")))
+        return
+    agrees = found == "agrees"
+    failing = table if agrees else _failing(table, at_least, at_most, gap)
+    claims.check(
+        claim,
+        failing[~np.isnan(failing)],
+        at_least=at_least,
+        at_most=at_most,
+        part=part,
+        outcome=("holds" if profile == "paper" else "reduced") if agrees else "differs",
+        note="; ".join(text for text in (note, "" if agrees else explanation) if text),
+        paper=paper,
+    )
+
+
+def _failing(table: Any, at_least: float | None, at_most: float | None, gap: float) -> npt.NDArray[np.float64]:
+    """The cases that fail in every seed."""
+    rows = np.atleast_2d(table)
+    return np.array([row for row in rows if agreement(row, at_least, at_most, gap) == "differs"])
+
+
+def _told(known: npt.NDArray[np.float64], at_least: float | None, at_most: float | None) -> str:
+    ends = f"{known.size} values in [{known.min():.4g}, {known.max():.4g}]" if known.size else "no values"
+    bounds = [f"at {word} {bound:g}" for word, bound in (("least", at_least), ("most", at_most)) if bound is not None]
+    return f"{ends}, asked for: {' and '.join(bounds)} in every seed, or outside in every seed of a case"
