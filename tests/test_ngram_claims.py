@@ -16,7 +16,7 @@ from lib.report import claims
 CLAIM = "ngram-language"
 PAPER = NgramLanguage.from_paper()
 SENTENCES = PAPER.sentences()
-CHOICES = ("sentences", "templates", (10, 1))
+CHOICES = ("sentences", "templates", (10 / 11, 1 / 11))
 SHARES = (15 / 19, 1 / 2, 1 / 11)  # probability of the second template
 
 

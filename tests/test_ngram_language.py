@@ -94,7 +94,7 @@ def test_the_trigrams_are_the_printed_table_in_its_order() -> None:
     [
         ("sentences", [Fraction(4, 19), Fraction(15, 19)]),
         ("templates", [Fraction(1, 2)] * 2),
-        ([10, 1], [Fraction(10, 11), Fraction(1, 11)]),
+        ([Fraction(10, 11), Fraction(1, 11)], [Fraction(10, 11), Fraction(1, 11)]),
     ],
 )
 def test_next_word_laws_are_those_of_counting_all_sentences(n, padding, choice, weights) -> None:
@@ -281,7 +281,7 @@ def test_encode_and_laws_are_the_distributions_as_arrays() -> None:
 
 
 def test_samples_are_sentences_with_the_stated_probabilities() -> None:
-    for choice, share in (("sentences", 15 / 19), ("templates", 0.5), ([10, 1], 1 / 11)):
+    for choice, share in (("sentences", 15 / 19), ("templates", 0.5), ([10 / 11, 1 / 11], 1 / 11)):
         language = NgramLanguage.from_paper(template_probabilities=choice)
         drawn = language.sample(4000, np.random.default_rng(5))
         assert drawn == language.sample(4000, 5)
@@ -357,6 +357,8 @@ def test_a_corpus_is_one_long_sentence_or_many() -> None:
         lambda: TemplateGrammar(["x", "y"], {}, "words"),
         lambda: TemplateGrammar(["x", "y"], {}, [1]),
         lambda: TemplateGrammar(["x", "y"], {}, [1, 0]),
+        lambda: TemplateGrammar(["x", "y"], {}, [0.5, 0.4]),
+        lambda: TemplateGrammar(["x", "y"], {}, [10, 1]),
         lambda: TemplateGrammar(["x", "y"], {}, [1, float("nan")]),
         lambda: SentenceList([]),
         lambda: SentenceList([()]),

@@ -15,6 +15,7 @@ from lib.processes.checks import generator, whole_number
 from lib.processes.sentences import END, START, Sentence, Word, exact_weights, refuse_marks
 
 Fillers = Sequence[str] | Mapping[str, float | Fraction]
+SUM_TOLERANCE = 1e-9  # of probabilities given as floats
 _SLOT = re.compile(r"\{([^{}\s]*)\}")
 Choices = list[tuple[Sentence, Fraction]]  # the fillers of one place, with their probabilities
 
@@ -33,7 +34,7 @@ class TemplateGrammar:
     templates: texts such as "{A} woke at {B} o’clock", words parted by spaces, slots in braces.
     slots: for each name its fillers, equally likely, or a mapping filler -> weight. A filler may have several words.
     template_probabilities: "sentences" weighs a template by its number of fillings, so that with equally likely fillers
-    every sentence is equally likely; "templates" makes templates equally likely; else one weight for each template.
+    every sentence is equally likely; "templates" makes templates equally likely; else a probability for each template.
 
     Probabilities are exact fractions. Raises ValueError for an empty, unnamed or unknown slot, an unused name, weights
     that are no probabilities, or a sentence that can be made in two ways.
@@ -168,8 +169,13 @@ class TemplateGrammar:
         if given == "templates":
             return (Fraction(1, len(self._parts)),) * len(self._parts)
         if isinstance(given, str):
-            raise ValueError(f'template_probabilities: "sentences", "templates" or weights are allowed, got {given!r}')
-        return exact_weights(given, len(self._parts), "template_probabilities")
+            choices = '"sentences", "templates" or probabilities'
+            raise ValueError(f"template_probabilities: {choices} are allowed, got {given!r}")
+        law = exact_weights(given, len(self._parts), "template_probabilities")
+        total = fsum(map(float, given))
+        if abs(total - 1.0) > SUM_TOLERANCE:
+            raise ValueError(f"template_probabilities: numbers that sum to one are allowed, got the sum {total:g}")
+        return law
 
     def _weighted_graphs(self, pads: int) -> Iterator[tuple[list[list[Arc]], Fraction]]:
         for graph, weight in zip(self._graphs, self.template_probabilities, strict=True):
