@@ -66,7 +66,7 @@ def l1_over_starts(network: MemorizingRNN, vectors: np.ndarray) -> float:
 
 @pytest.mark.parametrize("width", [1, 2, 16])
 def test_every_valid_start_gets_the_law_of_its_rule(width: int) -> None:
-    vectors, method = embedding(width), "projection" if width == 1 else "winner"
+    vectors, method = embedding(width), "sorted" if width == 1 else "winner_take_all"
     for dtype, epsilon in ((np.float64, 1e-6), (np.float32, 1e-6), (np.float64, 1e-3)):
         network = memorizing_rnn(vectors[CONTEXTS], targets(epsilon), method, dtype)  # type: ignore[arg-type]
         assert network.A.dtype == network.C.dtype == dtype
@@ -122,7 +122,7 @@ def test_projections_memorise_any_distinct_sequences(count: int, order: int, wid
     generator = np.random.default_rng(seed)
     z = np.unique(generator.integers(-9, 10, (count, order, width)).astype(float), axis=0)
     y = generator.standard_normal((len(z), 2))
-    network = memorizing_rnn(z, y, "projection")
+    network = memorizing_rnn(z, y, "sorted")
     assert network.hidden_size == len(z) + (order - 1) * width
     assert window_of_network(network.A) == order
     np.testing.assert_allclose(network.outputs(z)[:, -1], y, atol=1e-9 / max(network.margin, 1e-6))
@@ -162,7 +162,7 @@ def test_three_words_of_one_number_each_on_a_line_are_refused() -> None:
         memorizing_rnn(z, np.eye(3))
     with pytest.raises(ValueError, match="convex hull"):
         memorizing_rnn(embedding(1)[CONTEXTS], targets(1e-3))
-    np.testing.assert_allclose(memorizing_rnn(z, np.eye(3), "projection").outputs(z)[:, -1], np.eye(3), atol=1e-12)
+    np.testing.assert_allclose(memorizing_rnn(z, np.eye(3), "sorted").outputs(z)[:, -1], np.eye(3), atol=1e-12)
 
 
 @pytest.mark.parametrize("width", [1, 2, 16, 48])
@@ -245,7 +245,7 @@ Z, Y = np.arange(6.0).reshape(3, 2, 1), np.eye(3)
         (lambda: memorizing_rnn(Z * np.nan, Y), "finite"),
         (lambda: memorizing_rnn(Z[[0, 1, 0]], Y), "equal"),
         (lambda: memorizing_rnn(Z, Y, "other"), "method"),  # type: ignore[arg-type]
-        (lambda: memorizing_rnn(Z, Y, "projection", dtype=np.float16), "float16|dtype"),
+        (lambda: memorizing_rnn(Z, Y, "sorted", dtype=np.float16), "float16|dtype"),
         (lambda: large_bias_states(Z, 4, 0), "whole"),
         (lambda: large_bias_states(np.full((2, 2, 1), 2000), 4, 0), "1000"),
         (lambda: large_bias_states(np.ones((2, 3, 1), int), 2, 0), "hidden"),

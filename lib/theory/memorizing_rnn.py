@@ -21,16 +21,16 @@ from lib.theory.memorizing_checks import checked_data
 from lib.theory.memorizing_winner import NotACorner, separators
 
 Array = NDArray[Any]
-Method = Literal["winner", "projection"]
-_DIRECTIONS = 256  # random directions that "projection" chooses from
+Method = Literal["winner_take_all", "sorted"]
+_DIRECTIONS = 256  # random directions that "sorted" chooses from
 
 
 @dataclass(frozen=True, eq=False)
 class MemorizingRNN:
     """The weights A (H, H), B (H, m), b (H,), C (p, H) of h_t = relu(A h_{t-1} + B x_t + b), y_t = C h_t.
 
-    margin: narrowest strip between a sequence and all others, in units of the longest sequence ("winner"), or smallest
-    gap of two projections, in units of the widest ("projection"): errors are about the precision divided by it.
+    margin: narrowest strip between a sequence and all others, in units of the longest sequence ("winner_take_all"), or
+    smallest gap of two projections, in units of the widest ("sorted"): errors are about the precision divided by it.
     """
 
     A: Array
@@ -59,37 +59,41 @@ class MemorizingRNN:
 
 
 def memorizing_rnn(
-    inputs: ArrayLike, outputs: ArrayLike, method: Method = "winner", dtype: DTypeLike = np.float64, seed: int = 0
+    inputs: ArrayLike,
+    outputs: ArrayLike,
+    method: Method = "winner_take_all",
+    dtype: DTypeLike = np.float64,
+    seed: int = 0,
 ) -> MemorizingRNN:
     """A ReLU RNN with y_n = outputs[i] after inputs[i], and window n: Prop. 4.5 for RNNs.
 
     inputs: (N, n, m), x_1 ... x_n of each sequence, no two alike. outputs: (N, p).
 
-    - "winner": neuron i is relu(w_i . z - theta_i), z the last n inputs, one for sequence i and zero for all others.
-      Features are the identity matrix. It needs every sequence outside the convex hull of the others, as on a sphere.
-    - "projection": all neurons read one number s = v . z, with biases between its sorted values (Lemma A.4); distinct
+    - "winner_take_all": neuron i is relu(w_i . z - theta_i), z the last n inputs, one for sequence i and zero for all
+      others. Features are the identity matrix. It needs every sequence outside the convex hull of the others, as on a sphere.
+    - "sorted": all neurons read one number s = v . z, with biases between its sorted values (Lemma A.4); distinct
       sequences will do, also for m = 1, but digits are lost in proportion to the smallest gap. seed chooses v.
 
     dtype: float64 or float32, of the weights and of all arithmetic with them. Raises ValueError for wrong shapes,
-    numbers that are not finite, two equal sequences, another method, and, for "winner", a sequence that lies within
-    the convex hull of the others. Cost O(N^2 n m), and one linear program for each sequence that is on no sphere.
+    numbers that are not finite, two equal sequences, another method, and, for "winner_take_all", a sequence that lies
+    within the convex hull of the others. Cost O(N^2 n m), and one linear program for each sequence on no sphere.
     """
     z, y = checked_data(inputs, outputs)
     y = y.toarray() if issparse(y) else y
     count, order, width = z.shape
     flat = z.reshape(count, -1)
-    if method == "winner":
+    if method == "winner_take_all":
         directions, thresholds, margin = _winner_level(z)
-    elif method == "projection":
+    elif method == "sorted":
         directions, thresholds, margin = _projection_level(flat, seed)
     else:
-        raise ValueError(f"method: 'winner' or 'projection' is allowed, got {method!r}")
+        raise ValueError(f"method: 'winner_take_all' or 'sorted' is allowed, got {method!r}")
     A, B, b = shift_register(directions.reshape(count, order, width), thresholds, -z.min(axis=(0, 1)))
     precision = np.dtype(dtype)
     if precision not in (np.dtype(np.float64), np.dtype(np.float32)):
         raise ValueError(f"dtype: float64 or float32 is allowed, got {dtype!r}")
     A, B, b = (weights.astype(precision) for weights in (A, B, b))
-    if method == "winner":  # divide by what the neurons really give in this precision
+    if method == "winner_take_all":  # divide by what the neurons really give in this precision
         own = np.diagonal(rnn_states(A, B, b, z.astype(precision))[:, -1, -count:])
         level = (y / own[:, None]).T
     else:

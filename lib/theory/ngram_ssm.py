@@ -22,7 +22,7 @@ Ids = NDArray[np.int64]
 
 
 class Rules(Protocol):
-    """Contexts (N, n - 1) of word ids, laws (N, d + 1) of the next word; the last entry is the end of the sentence."""
+    """Contexts (N, n - 1) of word ids, laws (N, K + 1) of the next word; the last entry is the end of the sentence."""
 
     @property
     def contexts(self) -> Ids: ...
@@ -49,9 +49,9 @@ class Language(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class NgramSSM:
-    """A language model softmax(C relu(h_t + b)) over d words and the end of the sentence.
+    """A language model softmax(C relu(h_t + b)) over K words and the end of the sentence.
 
-    words (d,); n; embedding (d, e), a row for each word; ssm with a neuron for each context; epsilon as asked for.
+    words (K,); n; embedding (K, m), a row for each word; ssm with a neuron for each context; epsilon as asked for.
     """
 
     words: tuple[str, ...]
@@ -61,13 +61,13 @@ class NgramSSM:
     epsilon: float
 
     def laws(self, hidden: Array) -> Array:
-        """softmax(C relu(h + b)) of states (sequences, h): laws of the next word (sequences, d + 1)."""
+        """softmax(C relu(h + b)) of states (sequences, h): laws of the next word (sequences, K + 1)."""
         logits = self.ssm.outputs(hidden)
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def next_word_law(self, ids: ArrayLike) -> Array:
-        """Law of the next word (sequences, d + 1) after words given by their ids (sequences, t)."""
+        """Law of the next word (sequences, K + 1) after words given by their ids (sequences, t)."""
         return self.laws(self.ssm.hidden(self.embedding[np.asarray(ids, dtype=np.int64)]))
 
     def next_word_distribution(self, context: tuple[str, ...] | str) -> dict[str, float]:
@@ -118,7 +118,7 @@ def ngram_ssm(
 
         || softmax(y_t) - P(next | w_{t-n+2} .. w_t) ||_1 < epsilon     for every valid start w_1 .. w_t, t >= n - 1.
 
-    language: with n, words and rules, as `NgramLanguage` has them. embedding (d, e): one row a word, all different,
+    language: with n, words and rules, as `NgramLanguage` has them. embedding (K, m): one row a word, all different,
     by default whole numbers (e = 1), a circle (e = 2), or random points of a sphere. sparse: C keeps only what can
     follow, for thousands of rules; needs one-hot features. method, dtype, seed: as in `memorizing_ssm`.
     The smoothed law takes epsilon / 2 of the distance and leaves the rest to rounding. Raises ValueError for epsilon
@@ -141,7 +141,7 @@ def ngram_ssm(
 
 
 def smoothed_law(laws: ArrayLike, epsilon: float) -> Array:
-    """Positive laws at distance epsilon / 2 from laws (N, d + 1) in the 1-norm (Def. 4.2).
+    """Positive laws at distance epsilon / 2 from laws (N, K + 1) in the 1-norm (Def. 4.2).
 
     A law with Z zeros gets epsilon / (4 Z) in each of them; the rest is scaled by 1 - epsilon / 4. Raises ValueError
     for rows that are no laws, or epsilon outside (0, 2).
@@ -165,7 +165,7 @@ def smoothed_logits(laws: ArrayLike, epsilon: float) -> Array:
 def sparse_logits(laws: csr_array, epsilon: float) -> csr_array:
     """The same logits, shifted so that the words that cannot follow have 0: stored are only those that can.
 
-    laws sparse (N, d + 1), each row with a zero. Raises ValueError for a row without.
+    laws sparse (N, K + 1), each row with a zero. Raises ValueError for a row without.
     """
     table = csr_array(laws)
     table.eliminate_zeros()
