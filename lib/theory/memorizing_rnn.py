@@ -70,7 +70,8 @@ def memorizing_rnn(
     inputs: (N, n, m), x_1 ... x_n of each sequence, no two alike. outputs: (N, p).
 
     - "winner_take_all": neuron i is relu(w_i . z - theta_i), z the last n inputs, one for sequence i and zero for all
-      others. Features are the identity matrix. It needs every sequence outside the convex hull of the others, as on a sphere.
+      others. Features are the identity matrix. Every sequence has to lie outside the convex hull of the others, as
+      it does on a sphere.
     - "sorted": all neurons read one number s = v . z, with biases between its sorted values (Lemma A.4); distinct
       sequences will do, also for m = 1, but digits are lost in proportion to the smallest gap. seed chooses v.
 
