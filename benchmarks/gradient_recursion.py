@@ -10,13 +10,13 @@ Ways that are timed at the same size have to give the same numbers. OMP_NUM_THRE
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import click
 import numpy as np
 import torch
+from timing import median_seconds
 
 from lib.models import AttentiveRNN
 from lib.report import benchmarks
@@ -27,21 +27,6 @@ from lib.theory.attentive_states import read_states
 Way = Callable[[], Any]
 LONGEST_PATHS = 16  # k up to which a sum over 2^k paths is timed
 LONGEST_BLOCKS = 200  # k up to which the matrices of Cor. 1 are made one by one
-
-
-def median_seconds(function: Way, repeats: int) -> tuple[float, Any]:
-    """Median wall time over `repeats` calls (many per repeat if short, one in all if long), and the result."""
-    start = time.perf_counter()
-    result = function()
-    once = time.perf_counter() - start
-    calls = max(1, int(0.01 / max(once, 1e-7)))
-    times = []
-    for _ in range(1 if once > 3 else repeats):
-        start = time.perf_counter()
-        for _ in range(calls):
-            result = function()
-        times.append((time.perf_counter() - start) / calls)
-    return float(np.median(times)), result
 
 
 def paths_against_recursion(k: int, hidden: int, repeats: int) -> dict[str, Any]:

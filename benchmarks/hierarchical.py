@@ -10,7 +10,6 @@ OMP_NUM_THREADS sets the threads of both linear algebra and torch; the message p
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +17,7 @@ import click
 import numpy as np
 import torch
 from scipy.linalg import solve_triangular
+from timing import median_seconds
 
 from lib.processes import HierarchicalGaussian
 from lib.report import benchmarks
@@ -60,21 +60,6 @@ def fresh_law(layers: int) -> HierarchicalGaussian:
     law.levels()
     law.entropy()
     return law
-
-
-def median_seconds(function: Callable[[], Any], repeats: int) -> tuple[float, Any]:
-    """Median wall time over `repeats` calls (many per repeat if they are short), and the last result."""
-    start = time.perf_counter()
-    result = function()
-    once = time.perf_counter() - start
-    calls = max(1, int(0.01 / max(once, 1e-7)))
-    times = []
-    for _ in range(1 if once > 5 else repeats):
-        start = time.perf_counter()
-        for _ in range(calls):
-            result = function()
-        times.append((time.perf_counter() - start) / calls)
-    return float(np.median(times)), result
 
 
 def compare(layers: int, batch: int, repeats: int, dense_layers: int, timings: Timings) -> None:

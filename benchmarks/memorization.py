@@ -11,12 +11,12 @@ OMP_NUM_THREADS sets the threads of the linear algebra.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from typing import Any
 
 import click
 import numpy as np
+from timing import median_seconds
 
 from lib.report import benchmarks
 from lib.theory import memorizing_ssm
@@ -28,16 +28,6 @@ from lib.theory.memorizing_transition import generic_transition
 Array = np.ndarray[Any, Any]
 METHODS = ("paper", "gap", "sorted", "winner_take_all", "shift_register")
 LENGTH, WIDTH = 3, 16
-
-
-def median_seconds(function: Callable[[], Any], repeats: int) -> tuple[float, Any]:
-    """Median wall time over `repeats` calls, after one that does not count, and the last result."""
-    result, times = function(), []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        result = function()
-        times.append(time.perf_counter() - start)
-    return float(np.median(times)), result
 
 
 def data(count: int) -> tuple[Array, Array]:

@@ -8,13 +8,13 @@ All ways answer the same question, p_{0:k}(lambda) at t = 2. Relative errors are
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable
 from typing import Any
 
 import click
 import mpmath
 import numpy as np
+from timing import median_seconds
 
 from lib.report import benchmarks
 from lib.theory.uniform_attention import uniform_attention_gradient
@@ -63,17 +63,6 @@ WAYS: dict[str, tuple[Way, int]] = {
     "double sum, NumPy": (double_sum, 10**5),
     "sum over all paths": (path_sum, 16),
 }  # with the largest k that each is asked for
-
-
-def median_seconds(function: Callable[[], Any], repeats: int) -> tuple[float, Any]:
-    """Median wall time (once if it is long), and the result."""
-    result = function()
-    times: list[float] = []
-    while len(times) < repeats and sum(times) < 2:
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return float(np.median(times)), result
 
 
 @click.command(help=__doc__)

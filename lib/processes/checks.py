@@ -43,6 +43,15 @@ def whole_lags(lags: ArrayLike, below: int | None = None) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
+def whole_steps(k: ArrayLike) -> NDArray[np.int64]:
+    """k as an int64 array of the given shape; ValueError unless all are whole numbers of at least 0."""
+    array = np.asarray(k)
+    good = array.dtype.kind in "iu" or (array.dtype.kind == "f" and bool(np.all(array == np.floor(array))))
+    if not good or not np.isfinite(array).all() or bool(np.any(array < 0)):
+        raise ValueError(f"k: whole numbers of at least 0 are allowed, got {k!r}")
+    return array.astype(np.int64)
+
+
 def generator(seed: int | np.random.Generator) -> np.random.Generator:
     """The generator of a seed: a Generator passes through; ValueError unless that or a whole number >= 0."""
     if isinstance(seed, np.random.Generator):

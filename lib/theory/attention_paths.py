@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lib.processes.checks import generator, whole_number
+from lib.processes.checks import generator, whole_number, whole_steps
 from lib.theory.sparse_attention import Attended, attention_table
 
 Pattern = list[list[int]]
@@ -98,9 +98,7 @@ def dependency_depth(attended: Attended, t: int, k: ArrayLike, attention_only: b
     Returns an int or an array in the shape of k. Raises ValueError as `sparse_attention_gradient`.
     Cost O(k + sum of kappa_tau). Source: Theorem 2, Eq. 287, where a direct hop is the second term of a factor.
     """
-    array = np.asarray(k)
-    if array.dtype.kind not in "iu" or (array < 0).any():
-        raise ValueError(f"k: whole numbers of at least 0 are allowed, got {k!r}")
+    array = whole_steps(k)
     depths, _ = _forward(attended, t, int(array.max(initial=0)), attention_only)
     return depths[array] if array.ndim else int(depths[int(array)])
 

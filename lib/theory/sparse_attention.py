@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from lib.processes.checks import whole_number
+from lib.processes.checks import whole_number, whole_steps
 
 Attended = Sequence[Any]
 Times = NDArray[np.int64]
@@ -36,7 +36,7 @@ def sparse_attention_gradient(eigenvalue: complex, attended: Attended, t: int, k
     Raises ValueError for anything else, naming the time. Cost O(k + sum of kappa_tau), for all k up to the largest.
     """
     value = _finite_number(eigenvalue)
-    whole = _steps(k)
+    whole = whole_steps(k)
     last = int(whole.max(initial=0))
     offsets, times = attention_table(attended, t, last)
     gradients = np.empty(last + 1, dtype=np.complex128 if isinstance(value, complex) else np.float64)
@@ -189,13 +189,6 @@ def _finite_number(eigenvalue: complex) -> float | complex:
     if not np.isfinite(value):
         raise ValueError(f"eigenvalue: a finite real or complex number is allowed, got {eigenvalue!r}")
     return value
-
-
-def _steps(k: ArrayLike) -> Times:
-    array = np.asarray(k)
-    if array.dtype.kind not in "iu" or (array < 0).any():
-        raise ValueError(f"k: whole numbers of at least 0 are allowed, got {k!r}")
-    return array.astype(np.int64)
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]

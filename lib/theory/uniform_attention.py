@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from lib.processes.checks import whole_number
+from lib.processes.checks import whole_number, whole_steps
 from lib.theory.double_double import add, divided, times
 
 RESCALED = 200  # bits taken out at once, long before a product could overflow
@@ -87,15 +87,6 @@ def scaled_gradient(eigenvalue: ArrayLike, t: int, k: ArrayLike) -> tuple[NDArra
     for number, places in zip(different, np.split(order, ends[:-1]), strict=True):
         flat_values[places], flat_exponents[places] = kernel(number, start, flat_steps[places])
     return values, exponents
-
-
-def whole_steps(k: ArrayLike) -> NDArray[np.int64]:
-    """k as an int64 array of the given shape; ValueError unless all are whole numbers of at least 0."""
-    array = np.asarray(k)
-    good = array.dtype.kind in "iu" or (array.dtype.kind == "f" and bool(np.all(array == np.floor(array))))
-    if not good or not np.isfinite(array).all() or bool(np.any(array < 0)):
-        raise ValueError(f"k: whole numbers of at least 0 are allowed, got {k!r}")
-    return array.astype(np.int64)
 
 
 def _finite_numbers(eigenvalue: ArrayLike) -> NDArray[Any]:

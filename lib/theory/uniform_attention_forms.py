@@ -11,8 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from lib.processes.checks import whole_number
-from lib.theory.uniform_attention import whole_steps
+from lib.processes.checks import whole_number, whole_steps
 
 
 def plain_recursion(eigenvalue: Any, t: int, length: int) -> list[Any]:
