@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lib.batch.experiments import Experiment
 from lib.experiments.binary_sequences import group_lags
+from lib.experiments.definition import Experiment
 
 Curve = Callable[[np.ndarray], np.ndarray]
 LENGTH = 512

@@ -11,11 +11,11 @@ import yaml
 from click.testing import CliRunner
 
 from lib.batch import cli, run_store
-from lib.batch.code_version import code_digest, meaning
-from lib.batch.experiments import Experiment, merged
 from lib.batch.run_store import RunningElsewhere, Store
 from lib.batch.sweep import chosen, run_here, shard
 from lib.experiments.architecture_modules import MODULES, architecture_modules
+from lib.experiments.code_version import code_digest, meaning
+from lib.experiments.definition import Experiment, merged
 
 TINY = {
     "title": "A test",

@@ -153,9 +153,9 @@ def sweep(
 
     Several small runs may share a GPU: --device cuda --workers 8.
     """
-    from lib.batch.experiments import Experiment
     from lib.batch.run_store import store_of
     from lib.batch.sweep import chosen, shard
+    from lib.experiments.definition import Experiment
 
     if sum(how[way] is not None for way in ("scheduler", "slurm", "shard")) > 1:
         raise ValueError("one of --scheduler, --slurm and --shard is allowed")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lib import ROOT
-from lib.batch.experiments import Experiment, Run
+from lib.experiments.definition import Experiment, Run
 from lib.report import provenance
 
 RECORDED = ROOT / "results" / "runs"  # in git

@@ -12,8 +12,8 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from lib.batch.experiments import Run
 from lib.batch.run_store import RunningElsewhere, Store
+from lib.experiments.definition import Run
 from lib.machine import available_cores
 
 GONE = "the scheduler is gone; what was finished is kept, start again to go on"

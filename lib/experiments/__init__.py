@@ -1,1 +1,1 @@
-"""What one run of each sweep in `experiments` does: from parameters and a seed to numbers that JSON can hold."""
+"""Which runs a sweep in `experiments` consists of, what one run does, and what its records say."""

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lib.batch.experiments import Experiment
+from lib.experiments.definition import Experiment
 from lib.information.grouped_curve import GroupedCurve, shared
 from lib.training.fit import FINISHED_BY_PATIENCE
 from lib.training.settings import FitSettings

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from lib import ROOT
-from lib.batch.code_version import code_digest
+from lib.experiments.code_version import code_digest
 
 FOLDER = ROOT / "experiments"
 KEYS = {"title", "source", "run", "defaults", "families", "profiles"}
