@@ -49,6 +49,8 @@ def test_sizes_of_long_histories_are_those_of_the_formulas() -> None:
         "mamba": depth * 2 * width * (16 + 3),
         "mamba2": depth * (2 * width * 16 + (2 * width + 2 * 16) * 3),
         "ttt_linear": depth * width * (width // 4),
+        "relu_ssm": depth * width,
+        "relu_rnn": depth * width,
     }
 
 

@@ -29,6 +29,9 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "mamba, no convolution": ("mamba", {"size": 3, "kernel": 1}),
     "mamba2": ("mamba2", {"size": 3, "head_width": 4}),
     "ttt": ("ttt_linear", {}),
+    "relu ssm": ("relu_ssm", {}),
+    "relu ssm with a window": ("relu_ssm", {"window": 3, "initial": "orthogonal"}),
+    "relu rnn": ("relu_rnn", {}),
 }
 VOCABULARY, WIDTH, DEPTH = 5, 8, 2
 

@@ -18,6 +18,8 @@ MODULES = {
         "key_value_cache",
         "shared_work",
     ],
+    "relu_ssm": ["recurrent", "relu_networks"],
+    "relu_rnn": ["recurrent", "relu_networks"],
     "mamba": [*SCANNED, *SELECTIVE],
     "mamba2": [*SCANNED, *SELECTIVE, "mamba2", "scalar_decay_scan"],  # mamba2 starts as mamba does
 }

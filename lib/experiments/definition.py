@@ -60,8 +60,9 @@ class Experiment:
 
     A file holds `title`, `source`, `run` (a module of lib.experiments with check, modules and run), `defaults` (of
     parameters), `families` (named sets of parameters) and `profiles`. A profile has `set` (parameters of all its runs),
-    `seeds` (how many, from 0) and `grid`: a list of mappings, each with `family` if it starts from one, in which a list
-    is an axis and a mapping is merged. Order of precedence: grid, set, family, defaults.
+    `seeds` (how many, from 0) and `grid`: a list of mappings, each with `family` if it starts from one, and `seeds` if
+    it has its own number of them, in which a list is an axis and a mapping is merged. Order of precedence: grid, set,
+    family, defaults.
     """
 
     def __init__(self, name: str, folder: Path = FOLDER) -> None:
@@ -90,12 +91,12 @@ class Experiment:
         found: dict[str, Run] = {}
         for entry in chosen["grid"]:
             for point in _points(entry):
-                family = point.pop("family", None)
+                family, seeds = point.pop("family", None), point.pop("seeds", chosen["seeds"])
                 if family is not None and family not in self.families:
                     raise ValueError(f"family: one of {', '.join(self.families)} is allowed, got {family!r}")
                 layers = [self.defaults, self.families.get(family, {}), chosen.get("set") or {}, point]
                 parameters = check(merged(*layers))
-                for seed in range(int(chosen["seeds"])):
+                for seed in range(int(seeds)):
                     run = Run(self.name, self.module, parameters, seed)
                     found.setdefault(run.question, run)  # grids may cross
         return list(found.values())

@@ -9,6 +9,7 @@ from lib.models.linear_attention import LinearTransformer
 from lib.models.mamba import Mamba
 from lib.models.mamba2 import Mamba2
 from lib.models.recurrent import LSTM, VanillaRNN
+from lib.models.relu_networks import ReluRNN, ReluSSM
 from lib.models.ttt_linear import TTTLinear
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "LinearTransformer",
     "Mamba",
     "Mamba2",
+    "ReluRNN",
+    "ReluSSM",
     "SequenceModel",
     "SlidingWindowTransformer",
     "SparseTransformer",

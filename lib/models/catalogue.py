@@ -12,6 +12,7 @@ from lib.models.linear_attention import LinearTransformer
 from lib.models.mamba import Mamba
 from lib.models.mamba2 import Mamba2
 from lib.models.recurrent import LSTM, VanillaRNN
+from lib.models.relu_networks import ReluRNN, ReluSSM
 from lib.models.ttt_linear import TTTLinear
 
 ARCHITECTURES: dict[str, type[SequenceModel]] = {
@@ -25,6 +26,8 @@ ARCHITECTURES: dict[str, type[SequenceModel]] = {
     "mamba": Mamba,
     "mamba2": Mamba2,
     "ttt_linear": TTTLinear,
+    "relu_ssm": ReluSSM,
+    "relu_rnn": ReluRNN,
 }
 
 
