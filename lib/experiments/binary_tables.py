@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from lib.experiments.binary_summary import Network, TrainedRun, best, law
+from lib.report.tables import markdown_table
 
 Networks = Mapping[Network, Sequence[TrainedRun]]
 NAMES = {"rnn": "RNN", "lstm": "LSTM", "transformer": "Transformer", "mamba": "Mamba", "mamba2": "Mamba2"}
@@ -13,7 +14,7 @@ LAST = 3  # epochs
 
 def training_table(networks: Networks) -> str:
     """How the training of every network ended, over its seeds."""
-    return _table(
+    return markdown_table(
         [
             "network",
             "parameters",
@@ -38,7 +39,7 @@ def training_table(networks: Networks) -> str:
 
 def law_table(networks: Networks) -> str:
     """Which law every seed of every network follows, and the difference of AIC as if points were independent."""
-    return _table(
+    return markdown_table(
         ["network", "each seed", "all seeds", "AIC difference if lags were independent, positive for the power law"],
         (
             [
@@ -57,7 +58,7 @@ def law_table(networks: Networks) -> str:
 
 def length_table(networks: Networks) -> str:
     """Correlation length of the best seed with both 95 % intervals, and of all seeds, in symbols."""
-    return _table(
+    return markdown_table(
         ["network", "best seed", "textbook interval", "sampling interval", "all seeds"],
         (
             [
@@ -73,7 +74,7 @@ def length_table(networks: Networks) -> str:
 
 def choice_table(networks: Networks) -> str:
     """What a choice changes: correlation length, loss and law of networks that differ by their variant."""
-    return _table(
+    return markdown_table(
         ["choice", "seeds", "$\\xi$, best seed", "$\\xi$, all seeds", "validation loss (nats)", "law of all seeds"],
         (
             [
@@ -108,8 +109,3 @@ def _late_gain(runs: Sequence[TrainedRun]) -> str:
 
 def _range(values: Sequence[float], form: str) -> str:
     return f"{min(values):{form}} to {max(values):{form}}"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(cells) + " |" for cells in (head, *rows)]
-    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])

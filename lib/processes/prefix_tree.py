@@ -68,12 +68,12 @@ class PrefixTree:
     @cached_property
     def law(self) -> Floats:
         """P(next token | beginning), (N, d + 1); rows of whole sentences are zero."""
-        return np.where(self.child >= 0, self.mass[self.child], 0.0) / self.mass[:, None]
+        return np.asarray(np.where(self.child >= 0, self.mass[self.child], 0.0) / self.mass[:, None])
 
     @cached_property
     def is_whole(self) -> NDArray[np.bool_]:
         """Whether a node is a whole sentence with its end mark, (N,)."""
-        return self.word == self.end
+        return np.asarray(self.word == self.end)
 
     def at_depth(self, depth: int) -> Ids:
         """Nodes of that many tokens. Raises ValueError if no sentence has as many words."""
