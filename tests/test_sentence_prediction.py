@@ -42,7 +42,9 @@ def test_a_sum_adds_the_words_of_a_sentence() -> None:
     network = model()
     task = SentencePrediction(SENTENCES, END, reduction="sum")
     (batch,) = task.batches(10, 0, CPU)
-    assert float(task.loss(network, batch).detach()) == pytest.approx(np.mean([sum(s) for s in losses(network)]), rel=1e-12)
+    assert float(task.loss(network, batch).detach()) == pytest.approx(
+        np.mean([sum(s) for s in losses(network)]), rel=1e-12
+    )
 
 
 def test_given_words_are_not_predicted() -> None:

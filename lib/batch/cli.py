@@ -215,7 +215,7 @@ def _report(outcome: Any) -> None:
 
 @main.group()
 def data() -> None:
-    """The corpora: what there is, what is here, what has the right checksum."""
+    """The corpora and pretrained models: what there is, what is here, what has the right checksum."""
 
 
 def _size(count: int | None) -> str:
@@ -224,7 +224,7 @@ def _size(count: int | None) -> str:
 
 @data.command(name="list")
 def list_corpora() -> None:
-    """Every corpus and split, and where it was found."""
+    """Every corpus and split, every file of a pretrained model, and where it was found."""
     from lib.processes import corpora
 
     for row in corpora.list_table():
@@ -237,7 +237,7 @@ def list_corpora() -> None:
 @data.command()
 @click.argument("names", nargs=-1, required=True)
 def fetch(names: tuple[str, ...]) -> None:
-    """Download the corpora NAMES (a corpus, or corpus/split; `all` for every one) and check them."""
+    """Download the corpora and models NAMES (or name/part; `all` for every one) and check them."""
     from lib.processes import corpora
 
     _finish(corpora.fetch(None if names == ("all",) else names), required=True)
@@ -261,8 +261,8 @@ def _finish(outcomes: Iterable[Any], required: bool) -> None:
         click.echo(f"{outcome.status:>8} {outcome.name}/{outcome.file} {outcome.message}".rstrip())
     if any(outcome.status == "failed" for outcome in seen):
         click.echo(
-            "\nWhat failed can also be put by hand into a folder of its corpus, under the name above, in a folder "
-            "that the setting BOOK_DATA names. `python -m lib data list` shows what is here.",
+            "\nWhat failed can also be put by hand into a folder of its corpus or model, under the name above, in a "
+            "folder that the setting BOOK_DATA names. `python -m lib data list` shows what is here.",
             err=True,
         )
     sys.exit(corpora.exit_status(seen, required))

@@ -78,6 +78,20 @@ def divergence(records: Iterable[Record], after: int = 3) -> Floats:
     return np.array([np.nan if curve is None else float(np.mean(curve[after - 1 :])) for curve in curves])
 
 
+def measured(records: Iterable[Record], *path: str) -> Floats:
+    """One entry of the results, by its names from the outside in, for each record: (records, ...).
+
+    >>> measured(records, "transition", "outside")
+    """
+    found = []
+    for record in records:
+        entry: Any = record["result"]
+        for name in path:
+            entry = entry[name]
+        found.append(entry)
+    return np.array(found, dtype=np.float64)
+
+
 def share_interval(successes: int, trials: int, level: float = 0.95) -> tuple[float, float]:
     """Clopper-Pearson interval of a probability from so many successes in so many trials.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lib.experiments.ngram_summary import Record, along, differences, divergence, of_family, rates
+from lib.experiments.ngram_summary import Record, along, divergence, measured, of_family, rates
 from lib.report.tables import markdown_table
 
 NAMES = {"relu_ssm": "SSM", "relu_rnn": "ReLU RNN", "lstm": "LSTM", "transformer": "Transformer", "mamba": "Mamba"}
@@ -100,18 +100,60 @@ def unseen_table(records: Iterable[Record]) -> str:
     return markdown_table(head, rows)
 
 
+def window_table(groups: Mapping[str, Sequence[Record]], window: int = 3) -> str:
+    """How well each group completes, how far back it listens, and what it does on histories that no sentence has."""
+    rows = []
+    for name, records in groups.items():
+        if not records:
+            continue
+        influence = measured(records, "influence", "mean")
+        obeyed = [measured(records, "histories", kind, "obeyed") for kind in ("shuffled", "random", "longer")]
+        rows.append(
+            [
+                name,
+                f"{len(records)}",
+                mean_and_least(rates(records, prompts="prompts")),
+                f"{divergence(records).mean():.2g}",
+                f"{measured(records, 'transition', 'power_norms')[:, window - 1].mean():.2g}",
+                f"{influence[:, :window].mean():.2g}",
+                f"{influence[:, window:].mean():.2g}",
+                *map(mean_and_least, obeyed),
+            ]
+        )
+    head = [
+        "",
+        "seeds",
+        "greedy, prompts",
+        "divergence (nats a word)",
+        f"$\\lVert A^{window} \\rVert$",
+        f"influence, last {window} words",
+        "words before",
+        "rules obeyed: shuffled",
+        "random",
+        "longer",
+    ]
+    return markdown_table(head, rows)
+
+
+def states_table(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Silhouettes and probes by the last words; groups of the entries "states" of results."""
+    rows = [
+        [
+            name,
+            *(f"{np.mean([entry['silhouette'][gram] for entry in entries]):.2f}" for gram in "1234"),
+            *(f"{np.mean([entry['probe'][gram] for entry in entries]):.2f}" for gram in "1234"),
+        ]
+        for name, entries in groups.items()
+        if entries
+    ]
+    head = ["", *(f"silhouette, last {gram}" for gram in "1234"), *(f"probe, last {gram}" for gram in "1234")]
+    return markdown_table(head, rows)
+
+
 def mean_and_least(values: Sequence[float] | np.typing.NDArray[np.float64]) -> str:
     """The mean, and in parentheses the smallest; rates that are not quite one are not shown as one."""
     numbers = np.asarray(values, dtype=np.float64)
     return f"{_rate(float(numbers.mean()))} ({_rate(float(numbers.min()))})"
-
-
-def labelled(record: Record) -> str:
-    """What sets the run apart, in a few words."""
-    return ", ".join(
-        f"{name.rpartition('.')[2].replace('_', ' ')} {value}"
-        for name, value in differences(record["parameters"]).items()
-    )
 
 
 def _failures(group: Sequence[Record], writer: Any) -> list[str]:

@@ -108,7 +108,9 @@ class ReluSSM(SequenceModel):
         seed: int | np.random.Generator = 0,
     ) -> None:
         with seeded(seed):
-            layers = [LinearStateLayer(inputs, width, initial, window) for inputs in _input_sizes(width, depth, embedding)]
+            layers = [
+                LinearStateLayer(inputs, width, initial, window) for inputs in _input_sizes(width, depth, embedding)
+            ]
             super().__init__(vocabulary, embedding, layers, width)
             self.head = nn.Linear(width, vocabulary, bias=False)
 

@@ -1,4 +1,4 @@
-"""What corpora there are: the typed form of ``catalogue.yml``."""
+"""What corpora and pretrained models there are: the typed form of ``catalogue.yml``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Checksum = Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64}|sha1:[0-9a-f]{40}|md5:[0-9a-f]{32})$")]
-Layout = Literal["prose", "wrapped", "tokens", "samples"]
+Layout = Literal["prose", "wrapped", "tokens", "samples", "weights"]
+WEIGHTS: Layout = "weights"  # of a network, not a text
 Bytes = tuple[int, int]
 
 
@@ -21,17 +22,24 @@ class _Record(BaseModel):
 
 
 class Source(_Record):
-    """One address of a file: the file itself, or an archive or a longer file that holds it."""
+    """One address of a file: the file itself, an archive or a longer file that holds it, or arrays it is made of.
+
+    ``requirement`` asks pip for the file, which knows the package index of this machine. ``arrays`` are raw float32
+    files below ``url``, by name with "|" written "_", and their shapes. ``keep_as`` names what is kept.
+    """
 
     url: str
     checksum: Checksum
     member: str | None = None
     cut: Bytes | None = None
+    requirement: str | None = None
+    arrays: dict[str, tuple[int, ...]] | None = None
+    keep_as: str | None = None
 
     @property
     def file_name(self) -> str:
-        """The last part of the address: the name under which the download is kept."""
-        return Path(urlsplit(self.url).path).name
+        """The name under which the download is kept: the last part of the address unless ``keep_as`` says another."""
+        return self.keep_as or Path(urlsplit(self.url).path).name
 
 
 class TextFile(_Record):
@@ -63,7 +71,7 @@ class Package(_Record):
 
 
 class Entry(_Record):
-    """One corpus: what it is, on what terms, its files and its splits."""
+    """One corpus: what it is, on what terms, its files and its splits. A pretrained model has layout "weights"."""
 
     name: str
     title: str
@@ -88,6 +96,8 @@ class Entry(_Record):
             plain = [{"url": base + name} for base in bases]
             sources = [{"checksum": file["checksum"], **source} for source in file.get("sources", plain)]
             files[name] = {**file, "sources": sources}
+        if entry.get("layout") == WEIGHTS:  # a part of a model is a file
+            entry["splits"] = {name: {"file": name} for name in files}
         return {**entry, "files": files}
 
     @model_validator(mode="after")
@@ -118,13 +128,18 @@ def entries() -> dict[str, Entry]:
 
 def names() -> tuple[str, ...]:
     """Names of all corpora in the catalogue."""
-    return tuple(entries())
+    return tuple(name for name, found in entries().items() if found.layout != WEIGHTS)
+
+
+def model_names() -> tuple[str, ...]:
+    """Names of all pretrained models in the catalogue."""
+    return tuple(name for name, found in entries().items() if found.layout == WEIGHTS)
 
 
 def entry(name: str) -> Entry:
-    """One corpus of the catalogue; ``ValueError`` with what exists for an unknown name."""
+    """One corpus or model of the catalogue; ``ValueError`` with what exists for an unknown name."""
     if name in entries():
         return entries()[name]
-    near = difflib.get_close_matches(name, names(), n=1)
+    near = difflib.get_close_matches(name, entries(), n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"unknown corpus {name!r}{hint} Known: {', '.join(names())}, or the path of a text file")

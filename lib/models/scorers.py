@@ -1,0 +1,81 @@
+"""Networks as laws of token sequences: log-probabilities in batches, NumPy in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+class NetworkScorer:
+    """The law of a network of the book: ln q(w_t | w_<t), optionally after a beginning that all sequences share.
+
+    model: anything with `vocabulary` and logits = model(tokens), (batch, time) -> (batch, time, vocabulary). start: the
+    token, or the tokens, that every sequence is taken to follow: a begin-of-sequence token, a line break, or a neutral
+    stretch of text for a network whose first outputs from an empty state are poor; None: the model has no law of a
+    first token. cells: logits held at a time, which bounds the memory. The model is left on `device`, in evaluation
+    mode. ``ValueError`` for a start outside the vocabulary.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        start: int | Sequence[int] | NDArray[np.integer[Any]] | None = None,
+        *,
+        device: torch.device | str = "cpu",
+        cells: int = 2**24,
+    ) -> None:
+        self.vocabulary = int(model.vocabulary)
+        given = np.atleast_1d(np.asarray([] if start is None else start))
+        if start is not None and (given.size == 0 or given.ndim != 1):
+            raise ValueError(f"start: a token, at least one token, or None is allowed, got {start!r}")
+        if given.size and (given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= self.vocabulary):
+            raise ValueError(f"start: tokens 0 .. {self.vocabulary - 1} or None are allowed, got {start!r}")
+        if cells < 1:
+            raise ValueError(f"cells: at least 1 is allowed, got {cells!r}")
+        self.model = model.to(device).eval()
+        self.start = torch.from_numpy(given.astype(np.int64)).to(device)
+        self.device, self.cells = torch.device(device), cells
+
+    def log_probabilities(self, tokens: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+        """ln q(w_t | w_<t) of tokens (rows, time), the same shape; NaN at t = 1 without a start.
+
+        ``ValueError`` for another shape or tokens outside the vocabulary. One parallel pass over rows x (start + time)
+        tokens.
+        """
+        array = token_rows(tokens, self.vocabulary)
+        result = np.full(array.shape, np.nan)
+        first = 0 if len(self.start) else 1
+        if array.shape[1] > first:
+            rows = max(1, self.cells // ((len(self.start) + array.shape[1]) * self.vocabulary))
+            for begin in range(0, len(array), rows):
+                batch = torch.from_numpy(array[begin : begin + rows]).to(self.device)
+                with torch.no_grad():
+                    result[begin : begin + rows, first:] = self._scored(batch, first)
+        return result
+
+    def _scored(self, batch: Tensor, first: int) -> NDArray[np.float64]:
+        begun = torch.cat([self.start.expand(len(batch), -1), batch], dim=1)  # (rows, start + time)
+        expected = batch[:, first:]
+        return logarithms(self.model(begun[:, :-1])[:, -expected.shape[1] :], expected)
+
+
+def logarithms(logits: Tensor, expected: Tensor) -> NDArray[np.float64]:
+    """ln softmax(logits) at the expected tokens: (rows, time, vocabulary), (rows, time) -> (rows, time), float64."""
+    wide = logits if logits.dtype == torch.float64 else logits.float()
+    chosen = wide.gather(-1, expected[..., None])[..., 0]
+    return np.asarray((chosen.double() - wide.logsumexp(dim=-1).double()).cpu().numpy())
+
+
+def token_rows(tokens: NDArray[np.integer[Any]], vocabulary: int) -> NDArray[np.int64]:
+    """Tokens (rows, time) as int64; ``ValueError`` for anything else or outside the vocabulary."""
+    array = np.asarray(tokens)
+    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "iu":
+        raise ValueError(f"tokens: whole numbers of shape (rows, time) are allowed, got {array.dtype} of {array.shape}")
+    if array.min() < 0 or array.max() >= vocabulary:
+        raise ValueError(f"tokens: 0 .. {vocabulary - 1} are in the vocabulary, got {array.min()} .. {array.max()}")
+    return np.ascontiguousarray(array, dtype=np.int64)

@@ -1,0 +1,47 @@
+"""Files of pretrained models: found, checked and unpacked as texts are."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from lib.processes.corpora.catalogue import Entry, entry, model_names
+from lib.processes.corpora.loading import content_of
+from lib.processes.corpora.places import cache_folder, local_copy
+from lib.processes.corpora.reading import digest
+
+
+def model_file(name: str, file: str, *, download: bool = True) -> Path:
+    """Path of a file of the model `name`, its checksum right; unpacked into the cache if it lies in an archive.
+
+    ``ValueError`` for an unknown model or file and for a wrong checksum, ``CorpusUnavailable`` with the command that
+    gets it if it is not on this machine and cannot be had (or `download` is false).
+    """
+    found = _model(name, file)
+    plain = local_copy(found, file)
+    unpacked = cache_folder() / name / "unpacked" / file
+    for path in (plain, unpacked):
+        if path is not None and path.name == file and path.is_file():
+            checksum = found.files[file].checksum
+            if digest(path.read_bytes(), checksum.partition(":")[0]) == checksum:
+                return path
+    data, _ = content_of(found, file, download)  # refuses a damaged copy in the data folder
+    unpacked.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=unpacked.parent, delete=False) as partial:
+        partial.write(data)
+    Path(partial.name).replace(unpacked)
+    return unpacked
+
+
+def model_bytes(name: str, file: str, *, download: bool = True) -> bytes:
+    """Content of a file of the model `name`; raises as `model_file`."""
+    return content_of(_model(name, file), file, download)[0]
+
+
+def _model(name: str, file: str) -> Entry:
+    if name not in model_names():
+        raise ValueError(f"model: one of {', '.join(model_names())} is allowed, got {name!r}")
+    found = entry(name)
+    if file not in found.files:
+        raise ValueError(f"file of {name}: one of {', '.join(found.files)} is allowed, got {file!r}")
+    return found
