@@ -105,6 +105,28 @@ def test_the_experiments_of_the_book_can_run_in_every_profile():
         assert all(definition.runs(profile) for profile in definition.profiles)
 
 
+def test_a_page_shows_the_first_complete_profile_or_the_fullest(monkeypatch):
+    class Planned:
+        profiles = ("laptop", "paper")
+
+        def __init__(self, name):
+            pass
+
+        def runs(self, profile):
+            return {"laptop": [1, 2, 3], "paper": [2, 3, 4, 5]}[profile]
+
+    kept = set()
+    monkeypatch.setattr(run_store, "Experiment", Planned)
+    monkeypatch.setattr(Store, "records", lambda self, runs: [{"run": run} for run in runs if run in kept])
+    with pytest.raises(ValueError, match="no runs of x are recorded"):
+        run_store.recorded("x")
+    for done, expected in (({2}, "laptop"), ({2, 4, 5}, "paper"), ({1, 2, 3}, "laptop"), ({1, 2, 3, 4, 5}, "paper")):
+        kept = done
+        profile, found, planned = run_store.recorded("x")
+        assert (profile, planned) == (expected, len(Planned("").runs(expected)))
+        assert [record["run"] for record in found] == [run for run in Planned("").runs(expected) if run in done]
+
+
 def test_comments_and_docstrings_do_not_change_a_version_and_code_does():
     source = 'def f(x):\n    """Says."""\n    return x + 1\n'
     assert meaning(source) == meaning("# why\ndef f(x):\n\n    return (x +\n            1)\n")

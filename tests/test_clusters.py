@@ -51,6 +51,12 @@ def test_the_silhouette_does_not_depend_on_scale_place_or_rotation() -> None:
     assert silhouette(7 * points @ rotation + 5, labels) == pytest.approx(silhouette(points, labels), abs=1e-9)
 
 
+def test_points_far_from_zero_keep_their_silhouette() -> None:
+    random = np.random.default_rng(5)
+    points, labels = random.standard_normal((30, 4)), random.integers(3, size=30)
+    assert silhouette(1e6 + points, labels) == pytest.approx(silhouette(points, labels), abs=1e-6)
+
+
 def test_a_probe_reads_what_is_linear_and_only_that() -> None:
     random = np.random.default_rng(2)
     labels = random.integers(4, size=400)

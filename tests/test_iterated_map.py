@@ -29,6 +29,11 @@ def test_a_spectrum_is_sorted_and_counted() -> None:
     assert found.eigenvalues.sum() == pytest.approx(-0.5) and found.eigenvalues.prod() == pytest.approx(1.5**2 * -0.5)
 
 
+def test_rounding_does_not_push_an_eigenvalue_out() -> None:
+    turned = np.linalg.qr(np.random.default_rng(3).standard_normal((100, 100)))[0].astype(np.float32)
+    assert spectrum(turned).outside == 0 and spectrum(1.001 * turned).outside == 100
+
+
 def test_norms_of_powers() -> None:
     norms = power_norms(A, 6)
     for k, norm in enumerate(norms, start=1):

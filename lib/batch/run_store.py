@@ -103,20 +103,24 @@ class Store:
 
 
 def recorded(experiment: str, profiles: Iterable[str] = ("paper", "laptop")) -> tuple[str, list[dict[str, Any]], int]:
-    """The recorded runs of the first of these profiles that has any: its name, the records, and how many runs it has.
+    """The recorded runs of the first of these profiles that is complete: its name, the records, and how many it has.
 
+    If none is complete, those of the profile with the largest share of its runs: profiles may have runs in common.
     Raises ValueError if there is no recorded run at all.
     """
     definition = Experiment(experiment)
+    share, chosen = 0.0, None
     for profile in profiles:
         if profile in definition.profiles:
             runs = definition.runs(profile)
             found = Store().records(runs)
-            if found:
-                return profile, found, len(runs)
-    raise ValueError(
-        f"no runs of {experiment} are recorded; python -m lib sweep {experiment} --profile laptop makes them"
-    )
+            if len(found) > share * len(runs):
+                share, chosen = len(found) / len(runs), (profile, found, len(runs))
+    if chosen is None:
+        raise ValueError(
+            f"no runs of {experiment} are recorded; python -m lib sweep {experiment} --profile laptop makes them"
+        )
+    return chosen
 
 
 def complete(experiment: str, profile: str, store: Store | None = None, progress: bool = False) -> list[dict[str, Any]]:

@@ -17,10 +17,10 @@ from lib.processes.prefix_tree import PrefixTree
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
-STEPS = 12  # that the map is iterated, and words that may be replaced
+STEPS = 12  # that the map is iterated
 FEWEST, MOST = 4, 8  # beginnings that end in one context
 PICTURED = 12  # contexts in the picture of the states
-SEQUENCES, PAIRS, JACOBIANS = 500, 300, 12
+SEQUENCES, PAIRS, JACOBIANS = 200, 300, 12
 GRAMS = (1, 2, 3, 4)  # last words that are looked for in the states
 
 
@@ -82,7 +82,8 @@ def _transition(model: Any, tree: PrefixTree, random: np.random.Generator) -> di
     read = torch.from_numpy(tree.tokens[random.integers(len(tree.tokens), size=PAIRS), :STEPS])
     with torch.no_grad():
         driven = (model.embedding(read) @ layer.input_matrix.T + layer.bias).double().numpy()
-    ratios = state_ratios(matrix, states[:PAIRS], states[PAIRS:], driven)
+    apart = np.any(states[:PAIRS] != states[PAIRS:], axis=1)
+    ratios = state_ratios(matrix, states[:PAIRS][apart], states[PAIRS:][apart], driven[apart])
     iterated = iterated_norms(matrix, states, STEPS)
     return result | {
         "iterated_norms": {"mean": iterated.mean(axis=1).tolist(), "largest": iterated.max(axis=1).tolist()},
@@ -91,11 +92,16 @@ def _transition(model: Any, tree: PrefixTree, random: np.random.Generator) -> di
     }
 
 
-def _influence(model: Any, tree: PrefixTree, random: np.random.Generator) -> dict[str, list[float]]:
+def _influence(model: Any, tree: PrefixTree, random: np.random.Generator) -> dict[str, Any]:
+    """Means by place (row t - 1: after t words) and places back; and over all places that have so many words behind."""
     time = int(tree.lengths.min()) - 1
     rows = random.integers(len(tree.tokens), size=SEQUENCES)
-    mean, largest = influence(model, tree.tokens[rows, :time], min(STEPS, time), random, tokens=tree.end)
-    return {"mean": mean.tolist(), "largest": largest.tolist()}
+    mean, largest = influence(model, tree.tokens[rows, :time], random, tokens=tree.end)
+    return {
+        "by_place": [[_short(value) for value in row[: place + 1]] for place, row in enumerate(mean)],
+        "mean": np.nanmean(mean, axis=0).tolist(),
+        "largest": np.nanmax(largest, axis=0).tolist(),
+    }
 
 
 def _states(model: Any, order: int, tree: PrefixTree, random: np.random.Generator) -> dict[str, Any]:

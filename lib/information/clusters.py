@@ -21,6 +21,7 @@ def silhouette(points: ArrayLike, labels: ArrayLike) -> float:
     place, group, count = _labelled(points, labels)
     if len(count) < 2:
         raise ValueError("labels: at least two different ones are needed, got one")
+    place = place - place.mean(axis=0)  # distances do not change, and lose fewer digits
     squares = np.sum(place**2, axis=1)
     distance = np.sqrt(np.maximum(squares[:, None] + squares - 2 * place @ place.T, 0.0))
     np.fill_diagonal(distance, 0.0)
