@@ -142,6 +142,9 @@ def test_records_are_found_by_how_they_differ_from_their_family(records) -> None
     assert [r["seed"] for r in of_family(records, "relu_ssm")] == [0, 1]
     assert len(of_family(records, "relu_ssm", fit__optimizer="sgd")) == 2
     assert not of_family(records, "relu_ssm", sentences=7)
+    fuller = {**records[0], "parameters": records[0]["parameters"] | {"inside": True}}
+    assert of_family([*records, fuller], "relu_ssm")[fuller["seed"]] is fuller
+    assert len(of_family([fuller, *records], "relu_ssm")) == 2
     curve = along(records, "relu_ssm", "sentences")
     assert list(curve) == [5, 40]
     assert differences(curve[5][0]["parameters"]) == {"sentences": 5}

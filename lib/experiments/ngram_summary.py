@@ -38,15 +38,19 @@ def differences(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def of_family(records: Iterable[Record], architecture: str, **different: Any) -> list[Record]:
     """Records of a family that differ from it in just these respects, by seed; dots are written as double underscores.
 
+    One record a seed, the one in which more is written down.
+
     >>> of_family(records, "relu_ssm", fit__batch=4)
     """
     asked = {name.replace("__", "."): value for name, value in different.items()}
-    found = [
-        record
-        for record in records
-        if record["parameters"]["architecture"] == architecture and differences(record["parameters"]) == asked
-    ]
-    return sorted(found, key=lambda record: int(record["seed"]))
+    found: dict[int, Record] = {}
+    for record in records:
+        parameters = record["parameters"]
+        if parameters["architecture"] == architecture and differences(parameters) == asked:
+            seed = int(record["seed"])
+            if seed not in found or parameters["inside"]:
+                found[seed] = record
+    return [found[seed] for seed in sorted(found)]
 
 
 def along(records: Iterable[Record], architecture: str, axis: str, **different: Any) -> dict[Any, list[Record]]:
