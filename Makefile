@@ -35,6 +35,8 @@ benchmarks: $(READY)
 	$(RUN) benchmarks/selective_scan.py
 	$(RUN) benchmarks/training.py
 	$(RUN) benchmarks/generation.py
+	$(RUN) benchmarks/linear_recurrence.py
+	$(RUN) benchmarks/scoring.py
 
 # The environment is made anew when what it should hold has changed.
 $(READY): requirements.txt requirements.lock pyproject.toml
