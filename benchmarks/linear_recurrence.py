@@ -50,7 +50,8 @@ WAYS: dict[str, Way] = {
 
 def gradients(way: Way, driven: Tensor, transition: Tensor) -> tuple[Tensor, ...]:
     """Of the sum of squares of all states."""
-    return torch.autograd.grad(way(driven, transition).square().sum(), (driven, transition))
+    found: tuple[Tensor, ...] = torch.autograd.grad(way(driven, transition).square().sum(), (driven, transition))
+    return found
 
 
 @click.command(help=__doc__)

@@ -309,3 +309,4 @@ def test_two_ways_of_running_at_once_are_refused():
 def test_numbers_are_kept_to_seven_digits():
     rounded = run_store._rounded({"a": [np.pi, 1], "b": (1e-20 / 3,), "c": True, "d": "text"})
     assert rounded == {"a": [3.141593, 1], "b": [3.333333e-21], "c": True, "d": "text"}
+    assert run_store._rounded([np.inf, -np.inf, np.nan, 2.0]) == [None, None, None, 2.0]

@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import importlib
 import json
+import math
 import os
 import resource
 import sys
@@ -173,8 +174,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _rounded(value: Any) -> Any:
+    """Numbers to DIGITS digits; null for those that are not finite, which JSON cannot hold."""
     if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
+        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
     if isinstance(value, dict):
         return {key: _rounded(entry) for key, entry in value.items()}
     return [_rounded(entry) for entry in value] if isinstance(value, list | tuple) else value

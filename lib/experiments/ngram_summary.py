@@ -76,10 +76,13 @@ def rates(
 def divergence(records: Iterable[Record], after: int = 3) -> Floats:
     """Mean of D(P || Q) over the words that follow at least `after` words, nats a word, for each record.
 
-    Depths count alike. NaN where training diverged at once.
+    Depths count alike. Infinite where Q excludes a word that can follow; NaN where training diverged at once.
     """
-    curves = [record["result"].get("divergence_by_depth") for record in records]
-    return np.array([np.nan if curve is None else float(np.mean(curve[after - 1 :])) for curve in curves])
+    found = []
+    for record in records:
+        curve = record["result"].get("divergence_by_depth")
+        found.append(np.nan if curve is None else np.mean([np.inf if d is None else d for d in curve[after - 1 :]]))
+    return np.array(found, dtype=np.float64)
 
 
 def measured(records: Iterable[Record], *path: str) -> Floats:
