@@ -113,7 +113,7 @@ def window_table(groups: Mapping[str, Sequence[Record]], window: int = 3) -> str
                 name,
                 f"{len(records)}",
                 mean_and_least(rates(records, prompts="prompts")),
-                f"{divergence(records).mean():.2g}",
+                f"{divergence(records).mean():.2g}".replace("inf", "∞"),
                 f"{measured(records, 'transition', 'power_norms')[:, window - 1].mean():.2g}",
                 f"{influence[:, :window].mean():.2g}",
                 f"{influence[:, window:].mean():.2g}",
