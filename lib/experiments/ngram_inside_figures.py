@@ -29,7 +29,7 @@ def draw_eigenvalues(groups: Groups) -> None:
         axes.add_patch(Circle((0, 0), 3**-0.5, fill=False, linestyle=":", color="#555555"))
         axes.set(xlabel=f"real part ({name})", aspect="equal")
     panels[0, 0].set(ylabel="imaginary part")
-    panels[0, 0].legend(loc="upper left", fontsize=8)
+    panels[0, 0].legend(loc="upper left", fontsize=7, handletextpad=0.1, borderaxespad=0.1)
 
 
 def draw_counts(groups: Groups) -> None:
