@@ -58,9 +58,21 @@ def test_a_memory_outside_the_state_is_found() -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_number_of_the_state_changes_some_later_output(variant: str) -> None:
     model = build(variant)
-    influence = state_influence(model, tokens(1, 11, seed=1)[0], tokens(1, 8, seed=2)[0])
+    readings = [
+        (tokens(1, 11, seed=1 + k)[0], tokens(1, 8, seed=101 + k)[0]) for k in range(1 if smooth(variant) else 12)
+    ]
+    influence = np.max([state_influence(model, past, future) for past, future in readings], axis=0)
     assert influence.size == model.state_size(11)
+    if variant == "relu ssm with a window":  # 8 units in 3 blocks: no row of A comes after the last one, units 6 and 7
+        last_block = np.tile(np.arange(WIDTH) * 3 // WIDTH == 2, DEPTH)
+        assert np.all(influence[last_block] == 0)
+        influence = influence[~last_block]
     assert np.all(influence > 1e-9)
+
+
+def smooth(variant: str) -> bool:
+    """A unit behind a ReLU may be off for a whole text, so that one text does not show what it carries."""
+    return not variant.startswith("relu")
 
 
 def test_a_number_that_is_carried_for_nothing_is_found() -> None:

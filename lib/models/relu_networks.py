@@ -25,7 +25,8 @@ class LinearStateLayer(Module):
 
     initial: how A starts. "uniform" in +-1/sqrt(width), whose eigenvalues fill a disc of radius 1/sqrt(3); or
     "orthogonal", all eigenvalues on the unit circle; or "zero". window: if given, A is block strictly lower triangular
-    with that many blocks, so that A^window = 0 whatever its entries.
+    with that many blocks, so that A^window = 0 whatever its entries; the last block is read by the output alone and is
+    carried for nothing.
     """
 
     def __init__(self, inputs: int, width: int, initial: str = "uniform", window: int | None = None) -> None:
