@@ -47,6 +47,16 @@ def test_a_failing_notebook_leaves_its_copy_and_traceback_and_the_others_go_on(m
     assert "before" in outputs(bad.failed_notebook) and "after" not in outputs(bad.failed_notebook)
 
 
+def test_pages_side_by_side_share_the_cores(make_page, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    count = "import os; print('threads', os.environ['OMP_NUM_THREADS'])"
+    pages = [job(make_page(f"page{i}", count), tmp_path) for i in range(2)]
+    execute_all(pages, workers=2, report=lambda outcome: None)
+    expected = max(1, (os.cpu_count() or 1) // 2)
+    assert all(outputs(work.notebook).split() == ["threads", str(expected)] for work in pages)
+    assert "OMP_NUM_THREADS" not in os.environ
+
+
 def test_a_kernel_that_dies_is_a_failure(make_page, tmp_path: Path) -> None:
     work = job(make_page("dies", "import os; os._exit(1)"), tmp_path)
     outcome = execute(work)

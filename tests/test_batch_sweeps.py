@@ -1,6 +1,7 @@
 """Experiments, their runs, and the store that keeps them."""
 
 import ast
+import concurrent.futures
 import json
 import multiprocessing
 from pathlib import Path
@@ -241,6 +242,23 @@ def test_a_run_that_another_process_has_in_hand_is_left_to_it(runs, store):
         release.set()
         process.join()
     assert store.execute(runs[0]) == "done"
+
+
+def test_a_page_waits_for_a_run_that_another_page_has_in_hand(runs, store):
+    folder = store.work_folder(runs[0])
+    folder.mkdir(parents=True)
+    context = multiprocessing.get_context("spawn")
+    ready, release = context.Event(), context.Event()
+    process = context.Process(target=hold, args=(folder / "lock", ready, release))
+    process.start()
+    assert ready.wait(30)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(store.execute, runs[0], wait=True)
+        with pytest.raises(concurrent.futures.TimeoutError):
+            waiting.result(timeout=1)
+        release.set()
+        assert waiting.result(timeout=60) == "done"
+    process.join()
 
 
 def test_a_damaged_record_is_refused_by_name(runs, store):

@@ -135,8 +135,8 @@ def execute(job: Job, progress: bool = False) -> Outcome:
 def execute_all(jobs: Sequence[Job], workers: int, report: Callable[[Outcome], None]) -> list[Outcome]:
     """Run jobs side by side, each in a process of its own; one that fails does not stop the others.
 
-    `report` is called as each ends. Ctrl-C ends the running ones and removes their half-written files; what was
-    finished stays.
+    They share the cores: OMP_NUM_THREADS is set for each, unless it is already. `report` is called as each ends. Ctrl-C
+    ends the running ones and removes their half-written files; what was finished stays.
     """
     if len(jobs) == 1:
         outcome = execute(jobs[0], progress=sys.stderr.isatty())
@@ -145,6 +145,7 @@ def execute_all(jobs: Sequence[Job], workers: int, report: Callable[[Outcome], N
     # papermill changes the working directory of its process, so notebooks cannot share one.
     context = multiprocessing.get_context("spawn")
     waiting, outcomes = list(jobs), []
+    threads = max(1, (os.cpu_count() or 1) // max(1, min(workers, len(jobs))))
     running: dict[Connection, tuple[BaseProcess, Job]] = {}
     process: BaseProcess
     with tqdm(total=len(jobs), unit="notebook", disable=None if jobs else True) as bar:
@@ -152,7 +153,7 @@ def execute_all(jobs: Sequence[Job], workers: int, report: Callable[[Outcome], N
             while waiting or running:
                 while waiting and len(running) < workers:
                     receiver, sender = context.Pipe(duplex=False)
-                    process = context.Process(target=_execute_and_send, args=(waiting[0], sender))
+                    process = context.Process(target=_execute_and_send, args=(waiting[0], sender, threads))
                     process.start()
                     sender.close()
                     running[receiver] = process, waiting.pop(0)
@@ -177,8 +178,10 @@ def execute_all(jobs: Sequence[Job], workers: int, report: Callable[[Outcome], N
     return outcomes
 
 
-def _execute_and_send(job: Job, sender: Connection) -> None:
+def _execute_and_send(job: Job, sender: Connection, threads: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this process
+    # Two pages whose small matrix products each wait for threads on every core are ten times slower than one.
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     sender.send(execute(job))
 
 

@@ -50,16 +50,18 @@ class Store:
         path = self.record_path(run)
         return _read(path) if path.exists() else None
 
-    def execute(self, run: Run, device: str = "cpu", threads: int | None = None, progress: bool = False) -> str:
+    def execute(
+        self, run: Run, device: str = "cpu", threads: int | None = None, progress: bool = False, wait: bool = False
+    ) -> str:
         """Do the run unless it is done: resume from its checkpoint, then write its record under its final name.
 
-        Returns "done", or "was done". Raises RunningElsewhere if another process is at it.
+        Returns "done", or "was done". If another process is at it, wait for that one, or raise RunningElsewhere.
         """
         if self.is_done(run):
             return "was done"
         folder = self.work_folder(run)
         folder.mkdir(parents=True, exist_ok=True)
-        with _alone(folder / "lock"):
+        with _alone(folder / "lock", wait):
             if self.is_done(run):
                 return "was done"
             if threads is not None:
@@ -125,11 +127,14 @@ def recorded(experiment: str, profiles: Iterable[str] = ("paper", "laptop")) -> 
 
 
 def complete(experiment: str, profile: str, store: Store | None = None, progress: bool = False) -> list[dict[str, Any]]:
-    """The records of all runs of a profile, after doing here, one by one, what is not done."""
+    """The records of all runs of a profile, after doing here, one by one, what is not done.
+
+    Two pages may want the same runs at the same time: the second waits for the first.
+    """
     runs = Experiment(experiment).runs(profile)
     store = store or store_of(profile)
     for run in runs:
-        store.execute(run, progress=progress)
+        store.execute(run, progress=progress, wait=True)
     return store.records(runs)
 
 
@@ -139,13 +144,13 @@ def store_of(profile: str) -> Store:
 
 
 @contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Hold the lock file, or raise RunningElsewhere; the system frees it if this process dies."""
+def _alone(path: Path, wait: bool = False) -> Iterator[None]:
+    """Hold the lock file, at once or not at all (RunningElsewhere) or when it is free; it is if its owner dies."""
     with path.open("a") as file:
         try:
             import fcntl
 
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except ImportError:  # Windows
             pass
         except OSError as error:
