@@ -12,10 +12,13 @@ from lib.experiments import text_information
 from lib.experiments.code_version import code_digest
 from lib.experiments.definition import Experiment
 from lib.experiments.text_information import check, data, modules, run, splits_of
+from lib.experiments.text_models import training_rows
 from lib.information.scaling import resampled_means
+from lib.processes.corpora.byte_pairs import BytePairs
+from lib.training import NextToken
 
 SMALL = {
-    "model": {"kind": "network", "width": 8, "characters": 12000, "row": 32, "start": "The end.",
+    "model": {"kind": "network", "width": 8, "training_tokens": 12000, "row": 32, "start": "The end.",
               "fit": {"optimizer": "adam", "learning_rate": 0.02, "batch": 16, "epochs": 2}},
     "corpus": "sotu", "every": 10, "longest": 48, "windows": 24, "replicates": 100, "documents_at_once": 5,
 }  # fmt: skip
@@ -100,6 +103,60 @@ def test_a_network_without_a_beginning_is_corrected_by_the_entropy_alone(tmp_pat
     assert result["loss_by_position"][0] is None and np.isfinite(result["mean_loss"])
 
 
+def test_byte_pairs_are_learned_on_the_documents_of_training_and_windows_count_them(tmp_path, monkeypatch):
+    plain = text_information._texts
+    monkeypatch.setattr(
+        text_information, "_texts", lambda chosen: [[text[:4000] for text in texts] for texts in plain(chosen)]
+    )
+    change = {"merges": 64, "marker": True, "start": None, "row": None, "training_tokens": 20000}
+    result = run(check(changed(model=change)), 0, tmp_path)
+    assert result["vocabulary"] == 256 + 64 and 1.3 < result["characters_per_token"] < 3
+    assert result["loss_by_position"][0] is not None and result["positions"][-1] == 48
+    assert {entry["estimator"] for entry in result["estimates"]} == {"direct", "vclub", "uncorrected"}
+    _, others = text_information._texts(text_information.Parameters(**changed(model=change)))
+    assert BytePairs(others, 64).vocabulary == result["vocabulary"]
+
+
+def test_a_marked_network_is_trained_at_the_very_positions_that_it_scores(tmp_path, monkeypatch):
+    seen = []
+    plain = NextToken.loss
+    monkeypatch.setattr(
+        NextToken, "loss", lambda self, model, batch: (seen.append(batch), plain(self, model, batch))[1]
+    )
+    model = {"architecture": "transformer", "marker": True, "start": None, "row": None}
+    result = run(check(changed(model=model)), 0, tmp_path)
+    rows = np.concatenate(seen)
+    assert rows.shape[1] == 1 + 48 and (rows[:, 0] == result["vocabulary"]).all()
+    assert (rows[:, 1:] < result["vocabulary"]).all()
+    assert result["training_tokens"] == rows[:, 1:].size
+    assert result["state_size"] == 2 * 8 * 24  # keys and values of half a window
+
+
+def test_rows_of_training_are_spread_over_every_document():
+    documents = [np.arange(100), 1000 + np.arange(57), 2000 + np.arange(9)]
+    rows = training_rows(documents, 5, 150)
+    assert rows.shape == (10 + 10 + 1, 5) and len(np.unique(rows)) == rows.size
+    assert (np.diff(rows, axis=1) == 1).all()
+    assert rows[:10, 0].tolist() == list(range(0, 100, 10)) and rows[-2, 0] >= 1045
+    with pytest.raises(ValueError, match=r"at least 20 rows of 50 are needed.*got 3"):
+        training_rows(documents, 50, 10000)
+    with pytest.raises(ValueError, match="documents to be trained on"):
+        training_rows(documents[:1], 5, 100)
+
+
+def test_documents_that_are_too_short_are_refused_before_any_training(tmp_path, monkeypatch):
+    monkeypatch.setattr("lib.experiments.text_models.fit", lambda *a, **k: pytest.fail("trained"))
+    with pytest.raises(ValueError, match=r"has \d+ tokens, too few for a window of 1000000"):
+        run(check(changed(longest=1_000_000)), 0, tmp_path)
+
+
+def test_a_missing_package_is_a_message_with_the_command_that_gets_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("lib.models.pretrained.language_model.missing_packages", lambda names: ["gguf"])
+    given = check({**SMALL, "model": {"kind": "smollm2", "start": None}})
+    with pytest.raises(ValueError, match=r"gguf is needed to read this model.*`pip install gguf`"):
+        run(given, 0, tmp_path)
+
+
 def test_splits_are_powers_of_two_with_room_for_the_opening():
     assert splits_of(48, 2, 2).tolist() == [2, 4, 8, 16]
     assert splits_of(48, 2, 6).tolist() == [8, 16]
@@ -118,6 +175,10 @@ def test_splits_are_powers_of_two_with_room_for_the_opening():
         ({"corpus": "sot"}, "did you mean 'sotu'"),
         ({"leave_out": ["1790"]}, "leave_out"),
         ({"every": 1}, "every"),
+        ({"model": {"architecture": "transformer"}}, "model.row: a transformer has to be trained at every position"),
+        ({"model": {"marker": True}}, "model.start: nothing comes before a marker"),
+        ({"model": {"merges": -1}}, "merges"),
+        ({"model": {"kind": "character_lstm", "name": "darwin", "merges": 10}}, "are of a network"),
         ({"starts": "word"}, "starts"),
         ({"model_weight": 2}, "model_weight"),
     ],

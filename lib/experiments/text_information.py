@@ -32,7 +32,7 @@ COMMON = [
     "lib.processes.corpora.sentence_starts",
 ]
 NETWORK = ["lib.models.base", "lib.models.scorers"]
-TRAINING = ["lib.training.fit", "lib.training.settings", "lib.training.tasks"]
+TRAINING = ["lib.processes.corpora.tokens", "lib.training.fit", "lib.training.settings", "lib.training.tasks"]
 PRETRAINED = "lib.models.pretrained."
 COUNTED = 10_000_000  # tokens whose blocks are counted, at most; an equal share of each document
 GROUPS = 40  # at most; documents in a row, whose means are recorded
@@ -71,12 +71,21 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
     if unknown:
         raise ValueError(f"leave_out: parts of {chosen.corpus} are allowed, got {', '.join(unknown)}")
     model = chosen.model
+    if model.kind != "network" and (model.marker or model.merges):
+        raise ValueError(f"model: marker and merges are of a network, got them for a {model.kind}")
     if model.kind == "character_lstm" and model.name not in character_lstm_names():
         raise ValueError(f"model.name: one of {', '.join(character_lstm_names())} is allowed, got {model.name!r}")
     if model.kind == "network":
         architecture_modules(model.architecture)
         FitSettings(**model.fit)
-        create(model.architecture, 2, model.width, model.depth, **model.options)
+        network = create(model.architecture, 2, model.width, model.depth, **model.options)
+        if network.positions and model.row is not None:
+            raise ValueError(
+                f"model.row: a {model.architecture} has to be trained at every position of what it scores, so null is "
+                f"allowed, got {model.row}"
+            )
+        if model.marker and model.start is not None:
+            raise ValueError(f"model.start: nothing comes before a marker, so null is allowed, got {model.start!r}")
         if chosen.every < 2:
             raise ValueError(f"every: a network needs documents to be trained on, so at least 2, got {chosen.every}")
     return chosen.model_dump()
@@ -86,7 +95,8 @@ def modules(parameters: Mapping[str, Any]) -> list[str]:
     """Modules whose text decides what a run with these parameters computes."""
     model = Model(**parameters["model"])
     if model.kind == "network":
-        return sorted([*COMMON, *NETWORK, *TRAINING, *architecture_modules(model.architecture)])
+        pairs = ["lib.processes.corpora.byte_pairs"] if model.merges else []
+        return sorted([*COMMON, *NETWORK, *TRAINING, *pairs, *architecture_modules(model.architecture)])
     if model.kind == "smollm2":
         return sorted([*COMMON, PRETRAINED + "language_model", "lib.models.scorers"])
     return sorted([*COMMON, *NETWORK, PRETRAINED + "character_lstm", PRETRAINED + "characters", "lib.models.recurrent"])
@@ -109,7 +119,7 @@ def run(
     """
     chosen = Parameters(**parameters)
     measured, others = _texts(chosen)
-    reading = read(chosen.model, measured, others, seed, folder, device, progress)
+    reading = read(chosen.model, measured, others, chosen.longest, seed, folder, device, progress)
     windows = _windows(chosen, reading, seed)
     scores = score_blocks(
         reading.scorer,

@@ -128,8 +128,8 @@ def load_smollm2(*, start: str = "<|endoftext|>", download: bool = True, **optio
     """SmolLM2-135M-Instruct in float32, model and tokenizer from one gguf file (`python -m lib data fetch smollm2`).
 
     start: the token between documents in its training, or "<|im_start|>", its begin-of-sequence token, or any other.
-    About 10 s and 0.7 GB. ``ModuleNotFoundError`` names the packages that are missing, ``CorpusUnavailable`` the
-    command that gets the file.
+    About 10 s and 0.7 GB. ``ValueError`` names the packages that are missing and how to get them,
+    ``CorpusUnavailable`` the command that gets the file.
     """
     transformers = require_packages("transformers", "gguf", "accelerate")
     path = model_file(*SMOLLM2, download=download)
@@ -143,8 +143,8 @@ def load_smollm2(*, start: str = "<|endoftext|>", download: bool = True, **optio
 def load_language_model(name: str | Path, **options: Any) -> LanguageModel:
     """A causal model and its tokenizer in float32 from a folder, or by its name on the Hugging Face hub.
 
-    ``CorpusUnavailable`` if there is no such folder and no way to the hub, ``ModuleNotFoundError`` if transformers is
-    missing, ``ValueError`` if the two do not belong together.
+    ``CorpusUnavailable`` if there is no such folder and no way to the hub, ``ValueError`` if transformers is
+    missing or the two do not belong together.
     """
     transformers = require_packages("transformers")
     try:
@@ -160,10 +160,10 @@ def load_language_model(name: str | Path, **options: Any) -> LanguageModel:
 
 
 def require_packages(*names: str) -> Any:
-    """The first of these packages, imported; ``ModuleNotFoundError`` with the pip command if one is not installed."""
+    """The first of these packages, imported; ``ValueError`` with the pip command if one is not installed."""
     missing = missing_packages(names)
     if missing:
-        raise ModuleNotFoundError(
+        raise ValueError(
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} needed to read this model and not installed: "
             f"`pip install {' '.join(missing)}`"
         )
