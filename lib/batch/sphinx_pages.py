@@ -23,6 +23,7 @@ from lib.batch.book import BuildFailed, execute_book, executed_folder
 from lib.batch.execution import Job, Outcome
 
 logger = logging.getLogger(__name__)
+TABLE_BOX = '<div class="pst-scrollable-table-container">'
 LOCAL_JUPYTER = "http://127.0.0.1:8888"
 
 
@@ -32,6 +33,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("env-get-outdated", _changed_pages)
     app.connect("doctree-read", _require_alternative_text)
     app.connect("html-page-context", _mend_bibliography)
+    app.connect("html-page-context", _reach_tables)
     app.connect("html-page-context", _offer_notebook, priority=400)
     app.connect("html-page-context", _offer_local_jupyter, priority=900)
     app.connect("build-finished", _prune_mathjax, priority=900)
@@ -104,6 +106,14 @@ def _mend_bibliography(app: Sphinx, pagename: str, templatename: str, context: d
     if "body" in context:
         context["body"] = context["body"].replace(
             '<div role="list" class="citation-list">', '<div class="citation-list">'
+        )
+
+
+def _reach_tables(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """A table that is wider than the page scrolls in a box of the theme: let the keyboard reach it."""
+    if context.get("body"):
+        context["body"] = context["body"].replace(
+            TABLE_BOX, TABLE_BOX.replace(">", ' tabindex="0" role="region" aria-label="Table">')
         )
 
 
