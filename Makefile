@@ -37,6 +37,7 @@ benchmarks: $(READY)
 	$(RUN) benchmarks/generation.py
 	$(RUN) benchmarks/linear_recurrence.py
 	$(RUN) benchmarks/scoring.py
+	$(RUN) benchmarks/gaussian_training.py
 
 # The environment is made anew when what it should hold has changed.
 $(READY): requirements.txt requirements.lock pyproject.toml
