@@ -2,6 +2,7 @@
 
 import ast
 import concurrent.futures
+import contextlib
 import json
 import multiprocessing
 from pathlib import Path
@@ -226,8 +227,9 @@ def hold(path, ready, release):
         release.wait(30)
 
 
-def test_a_run_that_another_process_has_in_hand_is_left_to_it(runs, store):
-    folder = store.work_folder(runs[0])
+@contextlib.contextmanager
+def held_by_another_process(folder):
+    """Yields what makes that process let go."""
     folder.mkdir(parents=True)
     context = multiprocessing.get_context("spawn")
     ready, release = context.Event(), context.Event()
@@ -235,30 +237,30 @@ def test_a_run_that_another_process_has_in_hand_is_left_to_it(runs, store):
     process.start()
     assert ready.wait(30)
     try:
-        with pytest.raises(RunningElsewhere):
-            store.execute(runs[0])
-        assert run_here(runs[:1], store).elsewhere == [runs[0].identity]
+        yield release.set
     finally:
         release.set()
         process.join()
+
+
+def test_a_run_that_another_process_has_in_hand_is_left_to_it(runs, store):
+    with held_by_another_process(store.work_folder(runs[0])):
+        with pytest.raises(RunningElsewhere):
+            store.execute(runs[0])
+        assert run_here(runs[:1], store).elsewhere == [runs[0].identity]
     assert store.execute(runs[0]) == "done"
 
 
 def test_a_page_waits_for_a_run_that_another_page_has_in_hand(runs, store):
-    folder = store.work_folder(runs[0])
-    folder.mkdir(parents=True)
-    context = multiprocessing.get_context("spawn")
-    ready, release = context.Event(), context.Event()
-    process = context.Process(target=hold, args=(folder / "lock", ready, release))
-    process.start()
-    assert ready.wait(30)
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    with (
+        held_by_another_process(store.work_folder(runs[0])) as let_go,
+        concurrent.futures.ThreadPoolExecutor(1) as pool,
+    ):
         waiting = pool.submit(store.execute, runs[0], wait=True)
         with pytest.raises(concurrent.futures.TimeoutError):
             waiting.result(timeout=1)
-        release.set()
+        let_go()
         assert waiting.result(timeout=60) == "done"
-    process.join()
 
 
 def test_a_damaged_record_is_refused_by_name(runs, store):

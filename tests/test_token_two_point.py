@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.experiments.interval_verdicts import judge_bound, judge_interval, not_resolved
+from lib.experiments.interval_verdicts import judge_bound, judge_interval
+from lib.experiments.verdicts import not_resolved
 from lib.information import fit_power_law, mutual_information
 from lib.information.corrections import fit_two_point_bias
 from lib.information.counting_bias import independence_bias, poisson_entropy_bias

@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lib.experiments.book_summary import BookRun
-from lib.experiments.interval_verdicts import not_resolved
-from lib.report import claims
+from lib.experiments.verdicts import FEWEST_SEEDS, judge_cases
 
-FEWEST_SEEDS = 3
 Floats = NDArray[np.float64]
 
 
@@ -180,42 +178,12 @@ def agreement(cases: Sequence[Contrast], at_least: float = -math.inf, at_most: f
     return "differs" if "outside" in told else "agrees" if set(told) == {"inside"} else "unresolved"
 
 
-def judge_contrasts(
-    claim: str,
-    cases: Mapping[str, Contrast],
-    *,
-    part: str,
-    explanation: str,
-    at_least: float | None = None,
-    at_most: float | None = None,
-    note: str = "",
-    paper: Any = None,
-) -> None:
-    """Check a claim by the rule of `agreement`.
+def judge_contrasts(claim: str, cases: Mapping[str, Contrast], *, part: str, explanation: str, **asked: Any) -> None:
+    """Check a claim by the rule of `agreement`; asked: at_least, at_most, note and paper of `verdicts.judge_cases`.
 
-    Agreement is recorded as "reduced", for there is less text than the paper has at every profile; a difference as
-    "differs", with `explanation`. What is compared is the ends of the intervals of the cases that decide. What is not
-    resolved, and a statement without cases, gets a line that says so.
+    Agreement is recorded as "reduced", for there is less text than the paper has at every profile.
     """
-    bounds = {name: bound for name, bound in (("at_least", at_least), ("at_most", at_most)) if bound is not None}
-    told = "; ".join(f"{name}: {case}" for name, case in cases.items())
-    found = agreement(list(cases.values()), **bounds) if cases else "unresolved"
-    if found == "unresolved":
-        asked = " and ".join(f"{name.replace('_', ' ')} {bound:g}" for name, bound in bounds.items())
-        not_resolved(claim, part, f"{told or 'nothing to compare'}; asked for: {asked}" + (f"; {note}" if note else ""))
-        return
-    agrees = found == "agrees"
-    deciding = [case for case in cases.values() if agreement([case], **bounds) == found]
-    claims.check(
-        claim,
-        [[case.low, case.high] for case in deciding],
-        at_least=at_least,
-        at_most=at_most,
-        part=part,
-        outcome="reduced" if agrees else "differs",
-        note="; ".join(text for text in ("ends of 95 % intervals", note, told, "" if agrees else explanation) if text),
-        paper=paper,
-    )
+    judge_cases(claim, cases, agreement, part=part, explanation=explanation, **asked)
 
 
 def _place(case: Contrast, at_least: float, at_most: float) -> str:

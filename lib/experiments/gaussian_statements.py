@@ -12,10 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
 from lib.experiments.gaussian_summary import GaussianRun, Model, Models, Plan, table
-from lib.experiments.interval_verdicts import not_resolved
-from lib.report import claims
+from lib.experiments.verdicts import FEWEST_SEEDS, judge_cases
 
-FEWEST_SEEDS = 3
 NEAR = math.log(2.0)  # early losses that are compared may lie this far from those of the reference
 Floats = NDArray[np.float64]
 
@@ -78,24 +76,16 @@ def judge_means(
     `explanation`; what is compared is the ends of the intervals. What is not resolved gets a line that says so. Without
     cases, as when runs are not recorded or cannot be compared, it is not resolved.
     """
-    means = {name: seed_mean(values) for name, values in cases.items()}
-    bounds = {name: bound for name, bound in (("at_least", at_least), ("at_most", at_most)) if bound is not None}
-    told = "; ".join(f"{name}: {mean}" for name, mean in means.items())
-    found = agreement(list(means.values()), **bounds) if means else "unresolved"
-    if found == "unresolved":
-        asked = " and ".join(f"{name.replace('_', ' ')} {bound:g}" for name, bound in bounds.items())
-        not_resolved(claim, part, f"{told or 'nothing to compare'}; asked for: {asked}" + (f"; {note}" if note else ""))
-        return
-    agrees = found == "agrees"
-    failing = [mean for mean in means.values() if mean.seeds >= FEWEST_SEEDS and agreement([mean], **bounds) == found]
-    claims.check(
+    judge_cases(
         claim,
-        [[mean.low, mean.high] for mean in failing],
+        {name: seed_mean(values) for name, values in cases.items()},
+        agreement,
+        part=part,
+        explanation=explanation,
+        agrees="holds" if profile == "paper" else "reduced",
         at_least=at_least,
         at_most=at_most,
-        part=part,
-        outcome=("holds" if profile == "paper" else "reduced") if agrees else "differs",
-        note="; ".join(text for text in ("ends of 95 % intervals", note, told, "" if agrees else explanation) if text),
+        note=note,
         paper=paper,
     )
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lib.experiments.seed_verdicts import Unresolved
-from lib.report import claims
-from lib.report.page import show_on_page
+from lib.experiments.verdicts import record_verdict
 
 
 def judge_interval(
@@ -29,40 +27,28 @@ def judge_interval(
     """
     low, high = interval
     inside = low <= expected <= high
-    if inside and high - low > widest:
-        told = f"{value:.3g} with interval [{low:.3g}, {high:.3g}], wider than {widest:g}, against {expected:g}"
-        show_on_page(Unresolved(claim, part, told + (f"; {note}" if note else "")))
-        return "unresolved"
-    claims.check(
+    found = "differs" if not inside else "unresolved" if high - low > widest else "agrees"
+    record_verdict(
         claim,
+        found,
         value,
         expected,
         within=interval,
         part=part,
-        outcome="reduced" if inside else "differs",
-        note="; ".join(text for text in (note, "" if inside else explanation) if text),
+        told=f"{value:.3g} with interval [{low:.3g}, {high:.3g}], wider than {widest:g}, against {expected:g}",
+        explanation=explanation,
+        note=note,
         paper=paper,
     )
-    return "agrees" if inside else "differs"
+    return found
 
 
 def judge_bound(
     claim: str, value: float, *, at_most: float, part: str, explanation: str, note: str = "", paper: Any = None
 ) -> str:
     """Check a number against an upper bound; recorded as "reduced", or as "differs" with `explanation`."""
-    inside = value <= at_most
-    claims.check(
-        claim,
-        value,
-        at_most=at_most,
-        part=part,
-        outcome="reduced" if inside else "differs",
-        note="; ".join(text for text in (note, "" if inside else explanation) if text),
-        paper=paper,
+    found = "agrees" if value <= at_most else "differs"
+    record_verdict(
+        claim, found, value, at_most=at_most, part=part, told="", explanation=explanation, note=note, paper=paper
     )
-    return "agrees" if inside else "differs"
-
-
-def not_resolved(claim: str, part: str, why: str) -> None:
-    """A line for a statement that was not measured well enough for any verdict."""
-    show_on_page(Unresolved(claim, part, why))
+    return found

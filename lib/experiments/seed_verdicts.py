@@ -2,37 +2,12 @@
 
 from __future__ import annotations
 
-import html
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lib.report import claims
-from lib.report.page import show_on_page
-
-FEWEST_SEEDS = 3
-
-
-@dataclass(frozen=True)
-class Unresolved:
-    """The line on the page for a statement that these runs neither carry nor refute; it is recorded nowhere."""
-
-    claim: str
-    part: str
-    sentence: str
-
-    def __str__(self) -> str:
-        return f"○ not resolved · {self.claim} ({self.part}): {self.sentence}"
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return (
-            '<p class="claim-verdict"><span class="claim-word"><span aria-hidden="true">○</span> not resolved</span> '
-            f"<code>{html.escape(self.claim)}</code> ({html.escape(self.part)}): {html.escape(self.sentence)}</p>"
-        )
+from lib.experiments.verdicts import FEWEST_SEEDS, asked, record_verdict
 
 
 def agreement(
@@ -85,19 +60,18 @@ def judge(
     found = agreement(values, at_least, at_most, gap)
     table = np.asarray(values, dtype=np.float64)
     known = table[~np.isnan(table)]
-    if found == "unresolved":
-        show_on_page(Unresolved(claim, part, _told(known, at_least, at_most) + (f"; {note}" if note else "")))
-        return
-    agrees = found == "agrees"
-    failing = table if agrees else _failing(table, at_least, at_most, gap)
-    claims.check(
+    deciding = _failing(table, at_least, at_most, gap) if found == "differs" else table
+    record_verdict(
         claim,
-        failing[~np.isnan(failing)],
+        found,
+        deciding[~np.isnan(deciding)],
         at_least=at_least,
         at_most=at_most,
         part=part,
-        outcome=("holds" if profile == "paper" else "reduced") if agrees else "differs",
-        note="; ".join(text for text in (note, "" if agrees else explanation) if text),
+        told=_told(known, at_least, at_most),
+        explanation=explanation,
+        agrees="holds" if profile == "paper" else "reduced",
+        note=note,
         paper=paper,
     )
 
@@ -110,5 +84,4 @@ def _failing(table: Any, at_least: float | None, at_most: float | None, gap: flo
 
 def _told(known: npt.NDArray[np.float64], at_least: float | None, at_most: float | None) -> str:
     ends = f"{known.size} values in [{known.min():.4g}, {known.max():.4g}]" if known.size else "no values"
-    bounds = [f"at {word} {bound:g}" for word, bound in (("least", at_least), ("most", at_most)) if bound is not None]
-    return f"{ends}, asked for: {' and '.join(bounds)} in every seed, or outside in every seed of a case"
+    return f"{ends}, asked for: {asked(at_least, at_most)} in every seed, or outside in every seed of a case"

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from lib.experiments.interval_verdicts import judge_interval, not_resolved
+from lib.experiments.interval_verdicts import judge_interval
 from lib.experiments.text_summary import FROM, TextRun
-from lib.report import claims
+from lib.experiments.verdicts import asked, not_resolved, record_verdict
 
 Floats = NDArray[np.float64]
 FEWEST = 5  # models in a rank correlation
@@ -175,21 +175,16 @@ def judge(
     low = -math.inf if at_least is None else at_least
     high = math.inf if at_most is None else at_most
     found = agreement(measured, low, high, gap)
-    if found == "unresolved":
-        asked = " and ".join(
-            f"at {word} {bound:g}" for word, bound in (("least", at_least), ("most", at_most)) if bound is not None
-        )
-        told = f"{measured} against {asked}" if measured.known else "no value with an interval"
-        not_resolved(claim, part, told + (f"; {note}" if note else ""))
-        return found
-    claims.check(
+    record_verdict(
         claim,
+        found,
         [measured.low, measured.high],
         at_least=at_least,
         at_most=at_most,
         part=part,
-        outcome="reduced" if found == "agrees" else "differs",
-        note="; ".join(text for text in (note, "" if found == "agrees" else explanation) if text),
+        told=f"{measured} against {asked(at_least, at_most)}" if measured.known else "no value with an interval",
+        explanation=explanation,
+        note=note,
         paper=paper,
     )
     return found
@@ -200,7 +195,7 @@ def judge_printed(
 ) -> str:
     """Is a printed number inside the interval? As in `judge_interval`, and not resolved without an interval."""
     if not measured.known:
-        not_resolved(claim, part, "no value with an interval" + (f"; {note}" if note else ""))
+        not_resolved(claim, part, "no value with an interval", note)
         return "unresolved"
     return judge_interval(
         claim,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lib.processes.checks import whole_number
-from lib.processes.corpora.tokens import BYTES, _trained
+from lib.processes.corpora.tokens import BYTES, trained_tokenizer
 
 
 class Pieces(NamedTuple):
@@ -36,7 +36,7 @@ class BytePairs:
     def __init__(self, documents: Sequence[str], merges: int) -> None:
         size = BYTES + whole_number(merges, "merges", 0)
         digest = hashlib.sha256("\n".join(documents).encode("utf-8")).hexdigest()
-        self._tokenizer: Any = _trained(documents, size, digest)
+        self._tokenizer: Any = trained_tokenizer(documents, size, digest)
         self.vocabulary: int = self._tokenizer.get_vocab_size()
         if self.vocabulary < size:
             raise ValueError(

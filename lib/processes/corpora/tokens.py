@@ -105,14 +105,14 @@ def encode_bpe(documents: Sequence[str], vocabulary_size: int, text_hash: str) -
     """
     if vocabulary_size < BYTES:
         raise ValueError(f"a byte-level vocabulary has at least {BYTES} symbols, got vocabulary_size={vocabulary_size}")
-    tokenizer = _trained(documents, vocabulary_size, text_hash)
+    tokenizer = trained_tokenizer(documents, vocabulary_size, text_hash)
     vocabulary = tuple(str(tokenizer.id_to_token(index)) for index in range(tokenizer.get_vocab_size()))
     encoded = [np.asarray(piece.ids, dtype=np.int64) for piece in tokenizer.encode_batch(list(documents))]
     ids = np.concatenate(encoded) if encoded else np.empty(0, dtype=np.int64)
     return Tokens("bpe", narrow(ids, len(vocabulary)), vocabulary, _offsets(map(len, encoded)))
 
 
-def _trained(documents: Sequence[str], vocabulary_size: int, text_hash: str) -> Any:
+def trained_tokenizer(documents: Sequence[str], vocabulary_size: int, text_hash: str) -> Any:
     from tokenizers import Tokenizer
 
     settings = json.dumps([text_hash, vocabulary_size, importlib.metadata.version("tokenizers")])
