@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lib.information import direct_estimate, gaussian_mutual_information, vclub_estimate
 from lib.information.derangement import cyclic_shift
-from lib.processes import AutoregressiveGaussian, MarkovChain
+from lib.processes import AutoregressiveGaussian, HierarchicalGaussian, MarkovChain
 from lib.report import claims
 from lib.theory.gaussian_predictor import GaussianPredictor
 from lib.theory.model_error import (
@@ -109,6 +109,31 @@ def test_marginal_error_alone_overestimates_and_conditional_error_alone_underest
     assert under.direct == under.information - under.conditional < under.information
     for terms in (over, under):  # neither bound: each refutes one
         assert terms.direct != pytest.approx(terms.information, abs=0.01)
+
+
+def test_a_model_that_degrades_with_length_grows_too_slowly_and_one_that_stays_as_good_does_not() -> None:
+    lengths = 4 ** np.arange(1, 6)
+    laws = [HierarchicalGaussian(layers).covariance() for layers in range(1, 6)]
+
+    def slope(values: list[float]) -> float:
+        return float(np.polyfit(np.log(lengths), np.log(values), 1)[0])
+
+    truth = slope([gaussian_mutual_information(c, range(len(c) // 2), range(len(c) // 2, len(c))) for c in laws])
+
+    def exponents(kept: list[float]) -> list[float]:
+        """Of both estimators, when the model believes in this share of every correlation."""
+        terms = []
+        for law, share in zip(laws, kept, strict=True):
+            believed = share * law + (1 - share) * np.diag(np.diagonal(law))
+            half = len(law) // 2
+            terms.append(gaussian_error_terms(law, believed, half, marginal=believed[half:, half:]))
+        return [slope([term.direct for term in terms]), slope([term.vclub for term in terms])]
+
+    degraded = exponents((lengths / 4) ** -0.3)
+    claims.check("l2m-underestimate", degraded, at_most=truth - 0.015)
+    for kept in (np.ones(5), (lengths / 1024) ** 0.3):  # exact, and better at every length
+        with pytest.raises(claims.ClaimFailed):
+            claims.check("l2m-underestimate", exponents(kept), at_most=truth - 0.015)
 
 
 def test_predictor_reproduces_densities_cross_entropies_and_covariance() -> None:
