@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from dask.utils import key_split
 
 from lib.batch import cli, run_store
 from lib.batch.run_store import RunningElsewhere, Store
-from lib.batch.sweep import chosen, run_here, shard
+from lib.batch.sweep import chosen, run_here, shard, task_key
 from lib.experiments.architecture_modules import MODULES, architecture_modules
 from lib.experiments.code_version import code_digest, meaning
 from lib.experiments.definition import Experiment, merged
@@ -283,6 +284,12 @@ def test_records_of_older_code_are_used_and_marked(runs, store):
     store.record_path(run).unlink()
     assert [(found["stale"], found["result"]) for found in store.records([run])] == [(True, {"from": "older code"})]
     assert store.records(runs[1:2]) == []
+
+
+@pytest.mark.parametrize("name", ["binary_sequences", "l2m-fig5", "text-information"])
+def test_the_runs_of_an_experiment_are_one_group_of_tasks_so_that_no_worker_stands_idle(name):
+    keys = [task_key(run) for run in Experiment(name).runs("laptop")]
+    assert len({key_split(key) for key in keys}) == 1 and len(set(keys)) == len(keys)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7, 20])

@@ -116,18 +116,23 @@ def run_on_cluster(
         return outcome
     names = {run.identity: run for run in waiting}
     futures = [
-        client.submit(execute, run, store, device, threads, key=f"{run}", pure=False, retries=RETRIES)
+        client.submit(execute, run, store, device, threads, key=task_key(run), pure=False, retries=RETRIES)
         for run in waiting
     ]
     with tqdm(total=len(runs), initial=len(outcome.were_done), unit="run", desc="sweep") as bar:
         for future in as_completed(futures, raise_errors=False):
-            identity = future.key.rpartition("/")[2]
+            identity = future.key[-1]
             state, error = _fate(future, client)
             outcome.enter(identity, state, error)
             if state == "failed":
                 tell(f"failed: {names[identity]} {dict(names[identity].parameters)}")
             bar.update()
     return outcome
+
+
+def task_key(run: Run) -> tuple[str, str]:
+    """Runs of an experiment are one group for the scheduler, which hands out and moves only tasks of a known group."""
+    return run.experiment, run.identity
 
 
 def _fate(future: Any, client: Any) -> tuple[str, str]:
