@@ -17,7 +17,7 @@ from lib.report import figures
 Networks = Mapping[Network, Sequence[TrainedRun]]
 Floats = npt.NDArray[np.float64]
 DATA = {"color": "#555555", "linewidth": 1.2, "linestyle": (0, (1, 1))}
-SHOWN = (2e-4, 0.2)  # nats
+SHOWN = (2e-5, 0.2)  # nats
 
 
 def draw_curves(axes: Axes, networks: Networks, law: Floats, inset: bool = True) -> None:
@@ -26,7 +26,7 @@ def draw_curves(axes: Axes, networks: Networks, law: Floats, inset: bool = True)
     law: nats at lags 1, 2, ... The inset has the same best curves on semilogarithmic axes, where an exponential is
     straight.
     """
-    small = axes.inset_axes((0.1, 0.09, 0.42, 0.42)) if inset else None
+    small = axes.inset_axes((0.1, 0.075, 0.46, 0.32)) if inset else None  # below the floor, where nothing is measured
     lags = np.arange(1, law.size + 1)
     marked = np.unique(np.geomspace(1, law.size, 14).astype(int)) - 1
     for (network, runs), style in zip(networks.items(), figures.ordered_styles(len(networks)), strict=True):
@@ -40,7 +40,9 @@ def draw_curves(axes: Axes, networks: Networks, law: Floats, inset: bool = True)
     axes.loglog(lags, law, **DATA, label="data")
     axes.axhline(FLOOR, color="#777777", linewidth=0.6)
     axes.set(xlabel=r"lag $\tau$ (symbols)", ylabel=r"mutual information $I(\tau)$ (nats)", ylim=SHOWN)
-    axes.legend(title="width", ncols=2, fontsize=8)
+    entries = len(networks) + 1
+    rows = 1 if entries <= 6 else 2
+    axes.legend(title="width", ncols=-(-entries // rows), fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     if small is not None:
         small.semilogy(lags, law, **DATA)
         small.set(ylim=(FLOOR, SHOWN[1]), xlim=(0, law.size))
