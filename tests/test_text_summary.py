@@ -128,6 +128,15 @@ def test_positions_without_a_law_are_left_out_of_the_loss() -> None:
     assert places[0] == 2 and np.array_equal(after, losses[1:])
 
 
+def test_the_cost_of_a_foreign_block_is_what_separates_the_two_estimators() -> None:
+    run = one()
+    cost, (low, high) = run.foreign_cost(), (run.curve("uncorrected"), run.curve("vclub"))
+    assert cost is not None and low is not None and high is not None
+    assert np.allclose(low.means + cost.means, high.means) and np.allclose(cost.by_group.mean(axis=0), cost.means)
+    alone = [piece for piece in run.result["estimates"] if piece["estimator"] != "uncorrected"]
+    assert TextRun(run.model, "", 0, run.parameters, {**run.result, "estimates": alone}).foreign_cost() is None
+
+
 def parts() -> list[list[dict[str, Any]]]:
     everything = world()
     return [everything, everything[:1], everything[7:9], everything[-2:], everything[4:5]]
@@ -141,6 +150,7 @@ def test_tables_and_figures_need_no_complete_grid(records: list[dict[str, Any]])
         text_tables.information_table(found),
         text_tables.split_table(found, "vclub"),
         text_tables.change_table({run.name: change_by_correction(run) for run in found}),
+        text_tables.foreign_table(found),
     ]
     for table in tables:
         lines = table.splitlines()

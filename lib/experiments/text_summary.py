@@ -111,6 +111,13 @@ class TextRun:
             raise ValueError(f"estimator: one of {', '.join(ESTIMATORS)} is allowed, got {estimator!r}")
         return self._curves.get((estimator, ratio))
 
+    def foreign_cost(self) -> Curve | None:
+        """vCLUB minus the uncorrected direct estimate at L/2: mean of ln q(Y) - ln q(Y'|X), nats; None without both."""
+        direct, vclub = self.curve("uncorrected"), self.curve("vclub")
+        if direct is None or vclub is None or not np.array_equal(direct.lengths, vclub.lengths):
+            return None
+        return Curve(vclub.lengths, vclub.means - direct.means, vclub.by_group - direct.by_group)
+
     def law(self, estimator: str, ratio: int = 2) -> ScalingFit | None:
         """The power law from FROM characters on; None where there is none."""
         if (estimator, ratio) not in self._laws:

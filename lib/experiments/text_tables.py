@@ -84,6 +84,20 @@ def change_table(changes: Mapping[str, tuple[Sequence[float], Sequence[Measured]
     )
 
 
+def foreign_table(runs: Sequence[TextRun], shortest: int = 16) -> str:
+    """What a foreign first block costs, at the first L of at least `shortest` tokens and at the longest, in nats."""
+    rows = []
+    for run in runs:
+        curve = run.foreign_cost()
+        kept = None if curve is None else curve.beyond(shortest)
+        if kept is None or not kept.lengths.size:
+            rows.append([run.name, MISSING, MISSING, MISSING])
+            continue
+        first, last = (Measured(float(kept.means[k]), *map(float, kept.intervals[k])) for k in (0, -1))
+        rows.append([run.name, _bracketed(first), f"{kept.lengths[-1]:g}", _bracketed(last)])
+    return markdown_table(["model $q$", f"at $L$ = {shortest} (nats)", "longest $L$", "there (nats)"], rows)
+
+
 def at_longest(run: TextRun, estimator: str, ratio: int = 2) -> Measured:
     """The estimate at the longest L, nats."""
     curve = run.curve(estimator, ratio)
