@@ -13,7 +13,7 @@ book: $(READY)
 test: $(READY) lint
 	$(RUN) -m pytest -n auto --dist loadfile -m "not browser"
 	$(RUN) -m lib book --profile smoke
-	$(RUN) -m pytest -n auto -m browser
+	$(RUN) -m pytest -n auto --dist loadgroup -m browser tests/browser
 
 lint: $(READY)
 	$(RUN) -m ruff check .

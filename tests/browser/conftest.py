@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.server
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 from playwright.sync_api import Browser, BrowserContext, Route, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
 
 from lib import ROOT
 
 HTML = ROOT / "_build" / "html"
+DESK, PHONE = 1280, 390  # widths in pixels
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -64,6 +67,7 @@ class Visit:
     def __init__(self, context: BrowserContext, address: str) -> None:
         self.context, self.address = context, address
         self.page = context.new_page()
+        self.name = ""
         self.refused: list[str] = []
         self.errors: list[str] = []
         context.route("**/*", self._route)
@@ -83,6 +87,7 @@ class Visit:
             self.errors.append(f"{response.status} {response.url}")
 
     def open(self, name: str) -> None:
+        self.name = name
         self.errors.clear()
         self.refused.clear()
         self.page.goto(f"{self.address}/{name}", wait_until="load")
@@ -91,13 +96,46 @@ class Visit:
         self.page.evaluate("async () => { if (window.MathJax?.startup) await MathJax.startup.promise; }")
 
 
-@pytest.fixture
-def visit(browser: Browser, address: str, request: pytest.FixtureRequest) -> Iterator[Visit]:
-    scheme = getattr(request, "param", "light")
-    context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900})
+@contextlib.contextmanager
+def visiting(browser: Browser, address: str, scheme: str = "light", width: int = DESK) -> Iterator[Visit]:
+    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
     context.add_init_script(f"localStorage.setItem('mode', '{scheme}'); localStorage.setItem('theme', '{scheme}');")
     yield Visit(context, address)
     context.close()
+
+
+@pytest.fixture
+def visit(browser: Browser, address: str) -> Iterator[Visit]:
+    with visiting(browser, address) as visit:
+        yield visit
+
+
+@pytest.fixture(scope="module")
+def opened(browser: Browser, address: str, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    """A page that is opened once for all tests of it, since to load and typeset it takes longer than any test."""
+    name, scheme, width = request.param
+    with visiting(browser, address, scheme, width) as visit:
+        visit.open(name)
+        yield visit
+
+
+def each(names: Iterable[str], schemes: Iterable[str] = ("light",), width: int = DESK) -> list[ParameterSet]:
+    """Parameters of `opened`; tests of one page in one scheme stay in one process."""
+    return [
+        pytest.param((name, scheme, width), marks=pytest.mark.xdist_group(f"{name} {scheme}"), id=f"{name}-{scheme}")
+        for name in names
+        for scheme in schemes
+    ]
+
+
+def _page(item: pytest.Item) -> tuple[str, ...]:
+    call = getattr(item, "callspec", None)
+    return call.params.get("opened", ()) if call else ()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of one page follow each other; all others stay where they are."""
+    items.sort(key=_page)
 
 
 def page_names() -> list[str]:

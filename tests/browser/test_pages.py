@@ -10,7 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from lib import ROOT
 
-from .conftest import Visit, built, page_names
+from .conftest import PHONE, Visit, built, each, page_names
 
 pytestmark = pytest.mark.browser
 
@@ -24,22 +24,20 @@ def real(errors: list[str]) -> list[str]:
     return [error for error in errors if not any(known in error for known in HARMLESS)]
 
 
-@pytest.mark.parametrize("name", [*PAGES, "index.html", "search.html", "genindex.html"])
-def test_a_page_loads_without_errors_and_without_the_network(visit: Visit, name: str) -> None:
-    visit.open(name)
-    assert not real(visit.errors)
-    assert not visit.refused
+@pytest.mark.parametrize("opened", each([*PAGES, "index.html", "search.html", "genindex.html"]), indirect=True)
+def test_a_page_loads_without_errors_and_without_the_network(opened: Visit) -> None:
+    assert not real(opened.errors)
+    assert not opened.refused
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_mathematics_is_typeset(visit: Visit, name: str) -> None:
-    visit.open(name)
-    formulas = visit.page.locator("article .math").count()
-    assert visit.page.locator("article mjx-container").count() >= formulas
-    assert visit.page.locator("mjx-merror, article [data-mjx-error]").count() == 0
-    if name in EXECUTED:
+@pytest.mark.parametrize("opened", each(PAGES), indirect=True)
+def test_mathematics_is_typeset(opened: Visit) -> None:
+    formulas = opened.page.locator("article .math").count()
+    assert opened.page.locator("article mjx-container").count() >= formulas
+    assert opened.page.locator("mjx-merror, article [data-mjx-error]").count() == 0
+    if opened.name in EXECUTED:
         assert formulas > 0
-    text = visit.page.locator("article").evaluate(
+    text = opened.page.locator("article").evaluate(
         "article => { const copy = article.cloneNode(true);"
         " copy.querySelectorAll('pre, code, mjx-container, script').forEach(part => part.remove());"
         " return copy.textContent; }"
@@ -47,24 +45,22 @@ def test_mathematics_is_typeset(visit: Visit, name: str) -> None:
     assert not re.search(r"\\(frac|ln|tau|sum|begin)\b", text), "TeX source shows on the page"
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_every_figure_has_alternative_text_that_describes_it(visit: Visit, name: str) -> None:
-    visit.open(name)
-    figures = visit.page.locator("article img")
+@pytest.mark.parametrize("opened", each(PAGES), indirect=True)
+def test_every_figure_has_alternative_text_that_describes_it(opened: Visit) -> None:
+    figures = opened.page.locator("article img")
     for index in range(figures.count()):
         alt = figures.nth(index).get_attribute("alt") or ""
-        assert len(alt.split()) >= 4, f"{name}: {alt!r} does not describe a figure"
+        assert len(alt.split()) >= 4, f"{opened.name}: {alt!r} does not describe a figure"
         assert figures.nth(index).evaluate("image => image.complete && image.naturalWidth > 0")
-    if name in EXECUTED:
+    if opened.name in EXECUTED:
         assert figures.count() > 0
-        assert visit.page.locator("article figure figcaption").count() == visit.page.locator("article figure").count()
+        captions = opened.page.locator("article figure figcaption").count()
+        assert captions == opened.page.locator("article figure").count()
 
 
-@pytest.mark.parametrize("visit", ["light", "dark"], indirect=True)
-@pytest.mark.parametrize("name", PAGES)
-def test_no_serious_accessibility_violation(visit: Visit, name: str) -> None:
-    visit.open(name)
-    report = Axe().run(visit.page, options={"runOnly": ["wcag2a", "wcag2aa"]})
+@pytest.mark.parametrize("opened", each(PAGES, ("light", "dark")), indirect=True)
+def test_no_serious_accessibility_violation(opened: Visit) -> None:
+    report = Axe().run(opened.page, options={"runOnly": ["wcag2a", "wcag2aa"], "resultTypes": ["violations"]})
     serious = [
         f"{violation['id']}: {node['html'][:200]}"
         for violation in report.response["violations"]
@@ -74,13 +70,10 @@ def test_no_serious_accessibility_violation(visit: Visit, name: str) -> None:
     assert not serious, "\n".join(serious)
 
 
-@pytest.mark.parametrize("visit", ["light", "dark"], indirect=True)
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_fits_a_phone(visit: Visit, name: str) -> None:
-    visit.page.set_viewport_size({"width": 390, "height": 844})
-    visit.open(name)
-    overflow = visit.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    assert overflow <= 1, f"{name} is {overflow} px wider than a phone"
+@pytest.mark.parametrize("opened", each(PAGES, width=PHONE), indirect=True)
+def test_a_page_fits_a_phone(opened: Visit) -> None:
+    overflow = opened.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert overflow <= 1, f"{opened.name} is {overflow} px wider than a phone"
 
 
 def test_search_finds_grassberger(visit: Visit) -> None:
@@ -90,23 +83,21 @@ def test_search_finds_grassberger(visit: Visit) -> None:
     assert any("entropy_estimators" in link for link in links)
 
 
-@pytest.mark.parametrize("name", EXECUTED)
-def test_a_chapter_offers_its_notebook_and_the_notebook_is_the_executed_one(visit: Visit, name: str) -> None:
-    visit.open(name)
-    link = visit.page.locator("a.btn-download-source-button, a[href$='.ipynb']").first.get_attribute("href")
+@pytest.mark.parametrize("opened", each(EXECUTED), indirect=True)
+def test_a_chapter_offers_its_notebook_and_the_notebook_is_the_executed_one(opened: Visit) -> None:
+    link = opened.page.locator("a.btn-download-source-button, a[href$='.ipynb']").first.get_attribute("href")
     assert link and link.endswith(".ipynb")
-    path = (built(name).parent / link).resolve()
+    path = (built(opened.name).parent / link).resolve()
     notebook = nbformat.read(path, as_version=4)
     assert any(cell.get("outputs") for cell in notebook.cells if cell.cell_type == "code")
     assert str(ROOT) not in path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", EXECUTED)
-def test_launch_buttons_open_the_source_of_this_very_page(visit: Visit, name: str) -> None:
-    visit.open(name)
-    links = visit.page.locator(".dropdown-launch-buttons a").evaluate_all("links => links.map(link => link.href)")
+@pytest.mark.parametrize("opened", each(EXECUTED), indirect=True)
+def test_launch_buttons_open_the_source_of_this_very_page(opened: Visit) -> None:
+    links = opened.page.locator(".dropdown-launch-buttons a").evaluate_all("links => links.map(link => link.href)")
     assert links
-    source = name.removesuffix(".html") + ".md"
+    source = opened.name.removesuffix(".html") + ".md"
     assert (ROOT / source).exists()
     assert all(link.endswith(source) for link in links), links
 
@@ -126,7 +117,7 @@ def test_the_pages_name_no_folder_of_the_machine_that_built_them() -> None:
 
 
 def test_a_table_that_scrolls_is_reached_by_keyboard(visit: Visit) -> None:
-    visit.page.set_viewport_size({"width": 390, "height": 844})
+    visit.page.set_viewport_size({"width": PHONE, "height": 844})
     visit.open("notebooks/memorisation/inside_trained_networks.html")
     boxes = visit.page.locator(".pst-scrollable-table-container").evaluate_all(
         "boxes => boxes.map(box => [box.scrollWidth > box.clientWidth, box.tabIndex, box.getAttribute('aria-label')])"
