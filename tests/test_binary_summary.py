@@ -138,6 +138,9 @@ def test_tables_say_what_the_runs_are() -> None:
     assert "exponential, exponential, exponential | exponential" in binary_tables.law_table(found)
     assert "| as everywhere else | 3 |" in binary_tables.choice_table(found)
     assert "| 20 to 22 |" in binary_tables.choice_table(found)
+    run = next(iter(found.values()))[0]
+    table = binary_tables.ratio_table({run.network: [run]}, 2 * run.measured.curve, 8)
+    assert table.splitlines()[2] == f"| {binary_tables.named(run.network)} | 0.50 |"
     lengths = binary_tables.length_table(found).splitlines()[2].split("|")
     assert float(lengths[2]) == pytest.approx(21, abs=0.5) and len(lengths[5].split(",")) == 3
     lost = of_network(trained_runs([record(exponential(50, 5e-4))]), "rnn")

@@ -20,13 +20,13 @@ DATA = {"color": "#555555", "linewidth": 1.2, "linestyle": (0, (1, 1))}
 SHOWN = (2e-5, 0.2)  # nats
 
 
-def draw_curves(axes: Axes, networks: Networks, law: Floats, inset: bool = True) -> None:
+def draw_curves(axes: Axes, networks: Networks, law: Floats) -> None:
     """I against lag on logarithmic axes, best seed with markers and the others thin, and the law of the data.
 
     law: nats at lags 1, 2, ... The inset has the same best curves on semilogarithmic axes, where an exponential is
     straight.
     """
-    small = axes.inset_axes((0.1, 0.075, 0.46, 0.32)) if inset else None  # below the floor, where nothing is measured
+    small = axes.inset_axes((0.1, 0.075, 0.46, 0.32))  # below the floor, where nothing is measured
     lags = np.arange(1, law.size + 1)
     marked = np.unique(np.geomspace(1, law.size, 14).astype(int)) - 1
     for (network, runs), style in zip(networks.items(), figures.ordered_styles(len(networks)), strict=True):
@@ -35,18 +35,16 @@ def draw_curves(axes: Axes, networks: Networks, law: Floats, inset: bool = True)
             if run is not chosen:
                 axes.loglog(lags, _shown(run), color=style["color"], linewidth=0.5, alpha=0.6)
         axes.loglog(lags, _shown(chosen), **style, markevery=marked.tolist(), markersize=3.5, label=str(network))
-        if small is not None:
-            small.semilogy(lags, _shown(chosen), color=style["color"], linestyle=style["linestyle"], linewidth=1)
+        small.semilogy(lags, _shown(chosen), color=style["color"], linestyle=style["linestyle"], linewidth=1)
     axes.loglog(lags, law, **DATA, label="data")
     axes.axhline(FLOOR, color="#777777", linewidth=0.6)
     axes.set(xlabel=r"lag $\tau$ (symbols)", ylabel=r"mutual information $I(\tau)$ (nats)", ylim=SHOWN)
     entries = len(networks) + 1
     rows = 1 if entries <= 6 else 2
     axes.legend(title="width", ncols=-(-entries // rows), fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    if small is not None:
-        small.semilogy(lags, law, **DATA)
-        small.set(ylim=(FLOOR, SHOWN[1]), xlim=(0, law.size))
-        small.tick_params(labelsize=7)
+    small.semilogy(lags, law, **DATA)
+    small.set(ylim=(FLOOR, SHOWN[1]), xlim=(0, law.size))
+    small.tick_params(labelsize=7)
 
 
 def draw_lengths(axes: Axes, lengths: Lengths, style: Mapping[str, Any], label: str, shift: float = 1.0) -> None:

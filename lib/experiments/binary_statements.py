@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from lib.experiments.binary_summary import Network, TrainedRun, best
+from lib.experiments.binary_summary import Network, TrainedRun, best, mean_ratio
 
 Axis = Literal["width", "depth"]
 Networks = Mapping[Network, Sequence[TrainedRun]]
@@ -35,10 +35,7 @@ def ratio_to_law(
     axis: Axis = "width",
 ) -> Floats:
     """Mean of I over the exact law (nats at lags 1, 2, ...) at lags first .. last. As in `length_table`."""
-    exact = np.asarray(law, dtype=np.float64)[first - 1 : last]
-    return _table(
-        networks, sizes, seeds, axis, lambda run: float(np.mean(run.measured.curve[first - 1 : last] / exact))
-    )
+    return _table(networks, sizes, seeds, axis, lambda run: mean_ratio(run, law, first, last))
 
 
 def growth(sizes: Sequence[int], lengths: npt.ArrayLike) -> tuple[Floats, Floats]:

@@ -118,6 +118,12 @@ def best(runs: Sequence[TrainedRun]) -> TrainedRun:
     return min(runs, key=lambda run: run.validation_loss)
 
 
+def mean_ratio(run: TrainedRun, law: npt.ArrayLike, first: int, last: int) -> float:
+    """Mean of I over the exact law (nats at lags 1, 2, ...) at lags first .. last."""
+    exact = np.asarray(law, dtype=np.float64)[first - 1 : last]
+    return float(np.mean(run.measured.curve[first - 1 : last] / exact))
+
+
 def law(runs: Iterable[TrainedRun]) -> str:
     """The law that every seed names, or "undecided"."""
     return shared(run.measured.law for run in runs)

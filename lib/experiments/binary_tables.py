@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lib.experiments.binary_summary import Network, TrainedRun, best, law
+import numpy.typing as npt
+
+from lib.experiments.binary_summary import Network, TrainedRun, best, law, mean_ratio
 from lib.report.tables import markdown_table
 
 Networks = Mapping[Network, Sequence[TrainedRun]]
@@ -85,6 +87,17 @@ def choice_table(networks: Networks) -> str:
                 _range([run.validation_loss for run in runs], ".4f"),
                 law(runs),
             ]
+            for network, runs in networks.items()
+        ),
+    )
+
+
+def ratio_table(networks: Networks, exact: npt.ArrayLike, last: int) -> str:
+    """Mean of I over the exact law (nats at lags 1, 2, ...) up to the lag `last`, every seed."""
+    return markdown_table(
+        ["network", f"mean of $I$ over the exact law, lags 1 to {last}, every seed"],
+        (
+            [named(network), ", ".join(f"{mean_ratio(run, exact, 1, last):.2f}" for run in runs)]
             for network, runs in networks.items()
         ),
     )

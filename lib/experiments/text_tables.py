@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lib.experiments.text_statements import Measured, exponent
-from lib.experiments.text_summary import TextRun
+from lib.experiments.text_summary import Curve, TextRun
 from lib.report.tables import markdown_table
 
 MISSING = "–"
@@ -93,9 +93,8 @@ def foreign_table(runs: Sequence[TextRun], shortest: int = 16) -> str:
         if kept is None or not kept.lengths.size:
             rows.append([run.name, MISSING, MISSING, MISSING])
             continue
-        first, last = (Measured(float(kept.means[k]), *map(float, kept.intervals[k])) for k in (0, -1))
-        rows.append([run.name, _bracketed(first), f"{kept.lengths[-1]:g}", _bracketed(last)])
-    return markdown_table(["model $q$", f"at $L$ = {shortest} (nats)", "longest $L$", "there (nats)"], rows)
+        rows.append([run.name, _bracketed(_at(kept, 0)), f"{kept.lengths[-1]:g}", _bracketed(_at(kept, -1))])
+    return markdown_table(["model $q$", rf"first $L \ge {shortest}$ (nats)", "longest $L$", "there (nats)"], rows)
 
 
 def at_longest(run: TextRun, estimator: str, ratio: int = 2) -> Measured:
@@ -103,7 +102,11 @@ def at_longest(run: TextRun, estimator: str, ratio: int = 2) -> Measured:
     curve = run.curve(estimator, ratio)
     if curve is None:
         return Measured(float("nan"), float("nan"), float("nan"))
-    return Measured(float(curve.means[-1]), *map(float, curve.intervals[-1]))
+    return _at(curve, -1)
+
+
+def _at(curve: Curve, place: int) -> Measured:
+    return Measured(float(curve.means[place]), *map(float, curve.intervals[place]))
 
 
 def _longest(run: TextRun) -> str:
