@@ -34,6 +34,7 @@ from lib.experiments.book_summary import (
     LATE,
     PUBLISHED,
     Network,
+    counted_tables,
     matched,
     network_of,
     of_networks,
@@ -291,3 +292,31 @@ def test_tables_and_figures_work_with_the_whole_grid_and_with_a_part_of_it(paper
         plt.close(figure)
     with pytest.raises(ValueError, match="at least one"):
         book_tables.setting_table([])
+
+
+def test_networks_stand_among_tables_of_counts_by_their_loss(paper_like: Comparisons):
+    edges = position_bins(1024)
+    records = [
+        {
+            "result": {
+                "counted_tokens": tokens,
+                "nll": [[7.0 - k - shift] * (edges.size - 1) for k in range(3)],
+                "mean_nll": [7.0 - k - shift for k in range(3)],
+                "first_seen": (edges[:-1] + 1).tolist(),
+                "last_seen": edges[1:].tolist(),
+            }
+        }
+        for tokens, shift in ((8_000_000, 0.25), (4_000_000, 0.0))
+    ]
+    few, many = counted_tables(records)
+    assert (few.tokens, many.tokens) == (4_000_000, 8_000_000) and few.means.tolist() == [7.0, 6.0, 5.0]
+    rows = [line.split("|")[1:-1] for line in book_tables.ladder_table(paper_like.networks, [few, many]).splitlines()]
+    losses = [float(row[2]) for row in rows[2:]]
+    assert len(losses) == 6 + len(paper_like.networks) and losses == sorted(losses, reverse=True)
+    own = {row[0].strip(" *"): float(row[2]) for row in rows[2:] if "**" in row[0]}
+    for network, runs in paper_like.networks.items():
+        assert np.isclose(own[f"{network}"], np.mean([run.mean for run in runs]), atol=5e-4)
+    figure, axes = plt.subplots()
+    book_figures.draw_counted([axes], few, (1, 2))
+    assert [line.get_ydata()[0] for line in axes.lines] == [6.0, 5.0]
+    plt.close(figure)

@@ -11,7 +11,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 
 from lib.experiments.book_contrasts import Crossing, curves_of, resampled
 from lib.experiments.book_statements import Pair
-from lib.experiments.book_summary import Network, Networks
+from lib.experiments.book_summary import Counted, Network, Networks
 
 LOOKS = {
     "transformer": ("#0072B2", "osdhH8"),
@@ -53,6 +53,23 @@ def draw_positions(panels: Sequence[Axes], networks: Networks, shown: Sequence[S
         if axes.get_legend_handles_labels()[0]:  # none of these is recorded yet
             axes.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2)
     panels[0].set_ylabel(NLL)
+
+
+def draw_counted(panels: Sequence[Axes], counted: Counted, orders: Sequence[int]) -> None:
+    """NLL of tables of counts by tokens seen, thin and grey, with the tokens that they see written at the right end."""
+    for axes in panels:
+        for order in orders:
+            places = np.sqrt(counted.first * counted.last.astype(np.float64))
+            axes.plot(places, counted.curves[order], color="#666666", linewidth=0.9, linestyle=(0, (1, 1)))
+            axes.annotate(
+                f"{order}",
+                (places[-1], counted.curves[order][-1]),
+                (3, 0),
+                textcoords="offset points",
+                color="#444444",
+                fontsize=8,
+                va="center",
+            )
 
 
 def draw_differences(

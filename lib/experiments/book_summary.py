@@ -13,6 +13,7 @@ from lib.experiments.definition import Experiment
 from lib.training.settings import FitSettings
 
 EXPERIMENT = "l2m-fig5"
+COUNTS = "book-counts"
 NAMES = {"transformer": "Transformer", "mamba": "Mamba", "mamba2": "Mamba2", "lstm": "LSTM"}
 EARLY, LATE = (17, 64), (513, None)  # tokens seen: first and last; None is all of the context
 PUBLISHED = {
@@ -87,6 +88,17 @@ class BookRun:
 Networks = Mapping[Network, Sequence[BookRun]]
 
 
+@dataclass(frozen=True)
+class Counted:
+    """Tables of counts that see k = 0, 1, ... tokens of the past, scored on the windows of the networks."""
+
+    tokens: int  # that were counted
+    curves: Floats  # (k, bins), NLL in nats a token
+    means: Floats  # (k,), over all positions
+    first: NDArray[np.int64]  # (bins,), tokens seen
+    last: NDArray[np.int64]
+
+
 def network_of(parameters: Record) -> Network:
     """Which network these parameters are of: learned positions, and options that no family has, make a variant."""
     architecture = parameters["architecture"]
@@ -123,6 +135,21 @@ def of_networks(
         if run.measured and architecture in (None, network.architecture) and variant in (None, network.variant):
             found.setdefault(network, []).append(run)
     return {network: found[network] for network in sorted(found, key=_order)}
+
+
+def counted_tables(records: Iterable[Record]) -> list[Counted]:
+    """The records of COUNTS, those of the fewest tokens first."""
+    found = [
+        Counted(
+            result["counted_tokens"],
+            np.array(result["nll"], dtype=np.float64),
+            np.array(result["mean_nll"], dtype=np.float64),
+            np.array(result["first_seen"]),
+            np.array(result["last_seen"]),
+        )
+        for result in (record["result"] for record in records)
+    ]
+    return sorted(found, key=lambda counted: counted.tokens)
 
 
 def planned(profile: str) -> list[Network]:

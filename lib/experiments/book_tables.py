@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from lib.experiments.book_contrasts import Contrast, Crossing
 from lib.experiments.book_statements import Comparisons, Pair
-from lib.experiments.book_summary import PUBLISHED, BookRun, Network, Networks
+from lib.experiments.book_summary import PUBLISHED, BookRun, Counted, Network, Networks
 from lib.report.tables import markdown_table
 from lib.training.settings import FitSettings
 
@@ -63,6 +63,19 @@ def network_table(networks: Networks, comparisons: Comparisons) -> str:
         )
     head = ["network", "parameters of layers", "of all", "state at $L$", "seeds", "NLL (seeds)"]
     return markdown_table([*head, "early minus late", "tokens/s"], rows)
+
+
+def ladder_table(networks: Networks, counted: Sequence[Counted]) -> str:
+    """Networks among tables of counts by their mean NLL, the largest loss first."""
+    rows = [(sum(run.mean for run in runs) / len(runs), f"**{network}**", "all") for network, runs in networks.items()]
+    for tables in counted:
+        words = f"counts of {tables.tokens / 1e6:.1f} million tokens"
+        rows += [(float(mean), words, f"{order}") for order, mean in enumerate(tables.means)]
+    ordered = sorted(rows, reverse=True)
+    return markdown_table(
+        ["predictor", "tokens of the past it can see", "NLL"],
+        [[name, seen, f"{mean:.3f}"] for mean, name, seen in ordered],
+    )
 
 
 def published_table(networks: Networks, there: Mapping[str, Network]) -> str:
