@@ -14,7 +14,7 @@ import pytest
 
 from lib import ROOT
 from lib.batch.run_store import Store
-from lib.batch.sweep import client_of, local_client, run_on_cluster
+from lib.batch.sweep import KEEP_MEMORY, client_of, local_client, run_on_cluster
 from tests.test_batch_sweeps import experiment
 
 LONG = {"fit": {"epochs": 12, "patience": 100}, "length": 64, "training": 400}
@@ -113,6 +113,10 @@ def test_a_scheduler_that_goes_away_leaves_what_was_finished_and_a_second_start_
     finished = {path.stem for path in store.recorded.rglob("*.json")}
     assert 1 <= len(finished) < len(runs)
     with local_client(2) as client:
+        kept = client.run(lambda: [os.environ.get(name) for name in KEEP_MEMORY])
+        assert len(kept) == 2 and all(
+            values == [f"{value}" for value in KEEP_MEMORY.values()] for values in kept.values()
+        )
         outcome = run_on_cluster(runs, store, client)
         assert finished <= set(outcome.were_done)
         assert set(outcome.done) | set(outcome.were_done) == {run.identity for run in runs}

@@ -15,7 +15,7 @@ from dask.utils import key_split
 
 from lib.batch import cli, run_store
 from lib.batch.run_store import RunningElsewhere, Store
-from lib.batch.sweep import chosen, run_here, shard, task_key
+from lib.batch.sweep import KEEP_MEMORY, chosen, run_here, shard, task_key
 from lib.experiments.architecture_modules import MODULES, architecture_modules
 from lib.experiments.code_version import code_digest, meaning
 from lib.experiments.definition import Experiment, merged
@@ -316,6 +316,7 @@ def test_a_dry_run_lists_the_runs_and_the_slurm_script_and_starts_nothing(monkey
     assert "#SBATCH -p short" in result.output
     assert "#SBATCH -t 04:00:00" in result.output
     assert "distributed.cli.dask_worker" in result.output
+    assert all(f"export {name}={value}" in result.output for name, value in KEEP_MEMORY.items())
     assert not list(tmp_path.rglob("*.json"))
 
 
