@@ -38,6 +38,7 @@ benchmarks: $(READY)
 	$(RUN) benchmarks/linear_recurrence.py
 	$(RUN) benchmarks/scoring.py
 	$(RUN) benchmarks/gaussian_training.py
+	$(RUN) benchmarks/sweep_memory.py
 
 # The environment is made anew when what it should hold has changed.
 $(READY): requirements.txt requirements.lock pyproject.toml
