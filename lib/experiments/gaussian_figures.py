@@ -28,6 +28,7 @@ EXACT: dict[str, dict[str, Any]] = {
 }
 """Lines of predictors of known memory, by what they know."""
 LOSS = "KL (nats a number)"
+VARIANTS = "*psd"
 LOOKS = {"gpt2": ("#0072B2", "osd"), "mamba": ("#C8500A", "^vD<>H"), "mamba2": ("#00805E", "XPh")}
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
 Curve = Callable[[GaussianRun], float]
@@ -194,16 +195,20 @@ def draw_variant(
 
 
 def styles_of(models: Iterable[Model]) -> Iterator[dict[str, Any]]:
-    """A colour for each architecture; line and marker for the size, with an open marker for a variant."""
+    """A colour for each architecture; line and marker for the size, open markers of their own for variants."""
     places: dict[tuple[str, str], int] = {}
+    variants: list[str] = []
     for model in models:
         kind = (model.architecture, model.variant)
         place = places[kind] = places.get(kind, -1) + 1
         color, markers = LOOKS[model.architecture]
+        if model.variant:
+            variants = list(dict.fromkeys([*variants, model.variant]))
+            place, markers = variants.index(model.variant), VARIANTS
         yield {
             "color": color,
             "linestyle": LINES[place % len(LINES)] if not model.variant else LINES[-1],
-            "marker": markers[place % len(markers)] if not model.variant else "*",
+            "marker": markers[place % len(markers)],
             "markerfacecolor": "none" if model.variant else color,
         }
 

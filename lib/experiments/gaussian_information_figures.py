@@ -20,8 +20,8 @@ SHARES = (-0.1, 1.4)
 def draw_information(panels: Sequence[Axes], models: Models, lengths: Sequence[int]) -> None:
     """Captured information against the size of the state, every seed, a panel for each length, as a share of all.
 
-    A thick bar beside it spans the bounds of the model's own information. Horizontal: the true information; dotted: the
-    most that a linear state of so many numbers has.
+    A thick bar beside it spans the bounds of the model's own information, if it is shorter than the axis. Horizontal:
+    the true information; dotted: the most that a linear state of so many numbers has.
     """
     for axes, length in zip(panels, lengths, strict=True):
         shown = [run for by_length in models.values() for run in by_length.get(length, ())]
@@ -31,7 +31,8 @@ def draw_information(panels: Sequence[Axes], models: Models, lengths: Sequence[i
                 value, error = (number / run.information for number in run.estimate("captured_information"))
                 axes.errorbar(at, value, error, **{**style, "linestyle": "none", "markersize": 4.5})
                 own = [run.estimate(f"own_information_{end}")[0] / run.information for end in ("lower", "upper")]
-                axes.plot([at * 1.25] * 2, own, color=style["color"], linewidth=2.2, alpha=0.5)
+                if own[1] - own[0] < SHARES[1] - SHARES[0]:
+                    axes.plot([at * 1.25] * 2, own, color=style["color"], linewidth=2.2, alpha=0.5)
         if shown:
             copies, layers = shown[0].parameters["copies"], shown[0].parameters["layers"]
             sizes = np.geomspace(0.05 * min(run.state() for run in shown), 2 * max(run.state() for run in shown), 80)

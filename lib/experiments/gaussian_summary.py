@@ -186,7 +186,8 @@ def trained_runs(records: Iterable[Record]) -> list[GaussianRun]:
 
 def model_of(parameters: Record) -> Model:
     """Which model parameters are of: changes of the model and another precision than float32 make a variant."""
-    words = [f"{value} {key}" for key, value in sorted(parameters["model"].items())]
+    changes = sorted(parameters["model"].items())
+    words = [f"state size {value}" if key == "size" else f"{value} {key}" for key, value in changes]
     if parameters["precision"] != "float32":
         words.append(parameters["precision"])
     return Model(parameters["size"], ", ".join(words))
