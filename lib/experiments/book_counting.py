@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lib.experiments.book_prediction import TEST, by_position, fixed_windows
@@ -86,5 +85,4 @@ def run(
         "document_means": [found["document_means"] for found in by_order],
         "mean_nll": [found["mean_nll"] for found in by_order],
         "mean_nll_error": [found["mean_nll_error"] for found in by_order],
-        "uniform_nll": float(np.log(texts.vocabulary)),
     }

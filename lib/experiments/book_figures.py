@@ -57,9 +57,9 @@ def draw_positions(panels: Sequence[Axes], networks: Networks, shown: Sequence[S
 
 def draw_counted(panels: Sequence[Axes], counted: Counted, orders: Sequence[int]) -> None:
     """NLL of tables of counts by tokens seen, thin and grey, with the tokens that they see written at the right end."""
+    places = places_of(counted)
     for axes in panels:
         for order in orders:
-            places = np.sqrt(counted.first * counted.last.astype(np.float64))
             axes.plot(places, counted.curves[order], color="#666666", linewidth=0.9, linestyle=(0, (1, 1)))
             axes.annotate(
                 f"{order}",

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lib.processes.checks import whole_number
-from lib.training.tasks import sequences_of_tokens
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -47,17 +46,9 @@ class DiscountedCounts:
             raise ValueError(
                 f"order: vocabulary^(order + 1) of at most 2^62 is allowed, got {self.vocabulary}^{self.order + 1}"
             )
-        arrays = [np.asarray(document) for document in documents]
+        arrays = [self._checked(document, "documents", 1) for document in documents]
         if not sum(array.size for array in arrays):
             raise ValueError("documents: at least one token is needed, got none")
-        for array in arrays:
-            if array.ndim != 1 or array.dtype.kind not in "iu":
-                raise ValueError(f"documents: whole numbers of shape (length,) are allowed, got {array.dtype}")
-            if array.size and not 0 <= int(array.min()) <= int(array.max()) < self.vocabulary:
-                raise ValueError(
-                    f"documents: tokens 0 .. {self.vocabulary - 1} are allowed, got {array.min()} .. {array.max()}"
-                )
-        self.tokens = sum(array.size for array in arrays)
         self._levels = [self._counted(arrays, k) for k in range(self.order + 1)]
 
     def losses(self, windows: ArrayLike) -> Floats:
@@ -65,7 +56,7 @@ class DiscountedCounts:
 
         windows: tokens (n, length). Where fewer than k tokens of the window came before, these are what P_k sees.
         """
-        data = sequences_of_tokens(windows, "windows", self.vocabulary).astype(np.int64)
+        data = self._checked(windows, "windows", 2)
         n, length = data.shape
         found = np.empty((self.order + 1, n, length - 1))
         law = np.full((n, length), 1.0 / self.vocabulary)
@@ -78,10 +69,24 @@ class DiscountedCounts:
 
     def law(self, context: ArrayLike) -> Floats:
         """P_order(. | context), shape (vocabulary,); context: at least one token, of which the last `order` count."""
-        before = sequences_of_tokens(np.append(np.asarray(context), 0)[None], "context", self.vocabulary)[0, :-1]
+        before = self._checked(context, "context", 1)
+        if not before.size:
+            raise ValueError("context: at least one token is needed, got none")
         every = np.arange(self.vocabulary)
         windows = np.column_stack([np.tile(before, (self.vocabulary, 1)), every])
         return np.exp(-self.losses(windows)[-1, :, -1])
+
+    def _checked(self, given: ArrayLike, name: str, axes: int) -> Integers:
+        """Tokens as int64, or ValueError."""
+        array = np.asarray(given)
+        array = array.astype(np.int64) if not array.size else array
+        if array.ndim != axes or array.dtype.kind not in "iu":
+            raise ValueError(f"{name}: whole numbers on {axes} axes are allowed, got {array.dtype} of {array.shape}")
+        if array.size and not 0 <= int(array.min()) <= int(array.max()) < self.vocabulary:
+            raise ValueError(
+                f"{name}: tokens 0 .. {self.vocabulary - 1} are allowed, got {array.min()} .. {array.max()}"
+            )
+        return array.astype(np.int64)
 
     def _codes(self, data: Integers, length: int) -> Integers:
         """The blocks of `length` neighbours in the last axis as numbers in base `vocabulary`."""
@@ -91,9 +96,9 @@ class DiscountedCounts:
             codes = codes * self.vocabulary + data[..., place : place + places]
         return codes
 
-    def _counted(self, arrays: Sequence[NDArray[np.integer]], k: int) -> _Level:
-        long_enough = [array.astype(np.int64) for array in arrays if array.size > k]
-        codes = np.concatenate([self._codes(array, k + 1) for array in long_enough] or [np.empty(0, dtype=np.int64)])
+    def _counted(self, arrays: Sequence[Integers], k: int) -> _Level:
+        long_enough = [self._codes(array, k + 1) for array in arrays if array.size > k]
+        codes = np.concatenate(long_enough or [np.empty(0, dtype=np.int64)])
         blocks, counts = np.unique(codes, return_counts=True)
         contexts, starts, kinds = np.unique(blocks // self.vocabulary, return_index=True, return_counts=True)
         totals = np.add.reduceat(counts, starts) if counts.size else counts
