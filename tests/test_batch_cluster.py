@@ -90,7 +90,7 @@ def test_a_worker_that_is_killed_in_mid_run_costs_nothing_but_time(tmp_path, sto
     alone = Store(tmp_path / "alone", tmp_path / "alone-work")
     for run in runs:
         alone.execute(run, threads=1)
-        one, other = (place.load(run)["result"] for place in (store, alone))
+        one, other = (dict(place.load(run).result) for place in (store, alone))
         assert one["validation_losses"] == other["validation_losses"]
         assert one["information"] == other["information"]
 

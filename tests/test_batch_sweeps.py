@@ -1,8 +1,9 @@
 """Experiments, their runs, and the store that keeps them."""
 
-import ast
 import concurrent.futures
 import contextlib
+import dataclasses
+import hashlib
 import json
 import multiprocessing
 from pathlib import Path
@@ -14,16 +15,15 @@ from click.testing import CliRunner
 from dask.utils import key_split
 
 from lib.batch import cli, run_store
-from lib.batch.run_store import RunningElsewhere, Store
+from lib.batch.run_store import RunningElsewhere, RunRecord, Store
 from lib.batch.sweep import KEEP_MEMORY, chosen, run_here, shard, task_key
-from lib.experiments.architecture_modules import MODULES, architecture_modules
-from lib.experiments.code_version import code_digest, meaning
-from lib.experiments.definition import Experiment, merged
+from lib.experiments.definition import Experiment, Run, check, merged
 
 TINY = {
     "title": "A test",
     "source": "none",
     "run": "lib.experiments.binary_sequences",
+    "version": 1,
     "defaults": {"length": 16, "training": 20, "validation": 10, "generated": 10, "enumerated": 4, "short_block": 3},
     "families": {
         "rnn": {"architecture": "rnn", "fit": {"learning_rate": 0.01, "epochs": 7}},
@@ -79,6 +79,8 @@ def test_the_grid_wins_over_the_profile_over_the_family_over_the_defaults(runs, 
         ({"profiles": {"smoke": {"sed": 3}}}, "'sed'"),
         ({"profil": {}}, "'profil'"),
         ({"families": {"rnn": {"architecture": "elman"}}}, "architecture"),
+        ({"version": 0}, "version: a whole number from 1"),
+        ({"version": "new"}, "version: a whole number from 1"),
         (
             {
                 "families": {"rnn": {"architecture": "transformer"}},
@@ -90,7 +92,7 @@ def test_the_grid_wins_over_the_profile_over_the_family_over_the_defaults(runs, 
 )
 def test_a_mistake_in_an_experiment_is_found_before_anything_runs(tmp_path, changes, message):
     with pytest.raises(ValueError, match=message):
-        experiment(tmp_path, **changes).runs("smoke")
+        check(experiment(tmp_path, **changes).runs("smoke"))
 
 
 def test_unknown_experiments_and_profiles_are_refused_with_what_there_is(tmp_path):
@@ -105,7 +107,8 @@ def test_the_experiments_of_the_book_can_run_in_every_profile():
     for path in run_store.ROOT.joinpath("experiments").glob("*.yml"):
         definition = Experiment(path.stem)
         assert {"smoke", "laptop", "paper"} <= set(definition.profiles)
-        assert all(definition.runs(profile) for profile in definition.profiles)
+        for profile in definition.profiles:
+            check(definition.runs(profile))
 
 
 def test_a_page_shows_the_first_complete_profile_or_the_fullest(monkeypatch):
@@ -130,49 +133,66 @@ def test_a_page_shows_the_first_complete_profile_or_the_fullest(monkeypatch):
         assert [record["run"] for record in found] == [run for run in Planned("").runs(expected) if run in done]
 
 
-def test_comments_and_docstrings_do_not_change_a_version_and_code_does():
-    source = 'def f(x):\n    """Says."""\n    return x + 1\n'
-    assert meaning(source) == meaning("# why\ndef f(x):\n\n    return (x +\n            1)\n")
-    assert meaning(source) != meaning(source.replace("+ 1", "+ 2"))
-    assert ast.parse("def f():\n    pass")
-    assert meaning('def f():\n    """Only this."""\n') == meaning("def f():\n    pass\n")
+NAMES = ["binary_sequences", "book-counts", "l2m-fig4", "l2m-fig5", "ngram-sgd", "text-information"]
 
 
-def test_the_version_depends_on_the_modules_and_not_on_their_order():
-    names = ["lib.models.recurrent", "lib.training"]
-    assert code_digest(names) == code_digest([*reversed(names), names[0]])
-    assert code_digest(names) != code_digest(names[:1])
-    with pytest.raises(ValueError, match="a module of lib"):
-        code_digest(["lib.no_such_module"])
+def test_every_recorded_run_is_named_by_its_own_question_and_current():
+    wanted = {name: Experiment(name) for name in NAMES}
+    found = 0
+    for name, definition in wanted.items():
+        planned = {run.identity: run for profile in definition.profiles for run in definition.runs(profile)}
+        for path in run_store.RECORDED.joinpath(name).glob("*.json"):
+            assert RunRecord.read(path, planned[path.stem]).version == definition.version
+            found += 1
+    assert found == sum(1 for _ in run_store.RECORDED.rglob("*.json")) >= 836
 
 
-def test_every_module_a_run_imports_from_training_is_part_of_its_version(runs):
+def test_a_question_is_parameters_that_differ_seed_and_data_alone(runs):
+    run = next(run for run in runs if run.parameters["architecture"] == "rnn")
+    assert run.question == {
+        "experiment": "tiny",
+        "parameters": {
+            **{key: TINY["defaults"][key] for key in TINY["defaults"]},
+            "architecture": "rnn", "width": 1, "fit": {"learning_rate": 0.01, "epochs": 2},
+        },
+        "seed": 0,
+        "data": [],
+    }
+    text = json.dumps(run.question, sort_keys=True)  # plain numbers and text: the same in every Python
+    assert run.identity == hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def test_naming_a_default_asks_the_same(tmp_path):
+    point = {"family": "rnn", "width": 3}
+    said = {**point, "depth": 1, "amplitude": 0.1, "options": {}, "fit": {"batch": 50, "patience": 5}}
+    first, second, other = (
+        experiment(tmp_path, profiles={"smoke": {"seeds": 1, "grid": [entry]}}).runs("smoke")[0].identity
+        for entry in (point, said, {**said, "amplitude": 0.2})
+    )
+    assert first == second != other
+
+
+def test_a_new_parameter_with_a_default_finds_the_old_records(runs, store, monkeypatch):
     from lib.experiments import binary_sequences
 
-    imported = {
-        f"{node.module}.{name.name}" if node.module == "lib.models" else node.module
-        for node in ast.walk(ast.parse(Path(binary_sequences.__file__).read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("lib.training.")
-        for name in node.names
-    }
-    assert imported <= set(binary_sequences.modules(runs[0].parameters)) | {"lib.training.checkpoint"}
+    store.execute(runs[0])
+
+    class Grown(binary_sequences.Parameters):
+        dropout: float = 0.0
+
+    monkeypatch.setattr(binary_sequences, "Parameters", Grown)
+    again = Run("tiny", runs[0].module, {**runs[0].parameters, "dropout": 0.0}, 0)
+    assert store.is_done(again)
+    assert not store.is_done(Run("tiny", runs[0].module, {**runs[0].parameters, "dropout": 0.5}, 0))
 
 
-def imports_of(module):
-    tree = ast.parse(run_store.ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8"))
-    return {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+def test_planning_builds_no_network(monkeypatch):
+    from lib.experiments import binary_sequences
 
-
-@pytest.mark.parametrize("architecture", sorted(MODULES))
-def test_the_version_of_an_architecture_covers_all_modules_that_it_imports(architecture):
-    from lib.models.catalogue import ARCHITECTURES
-
-    waiting, covered = {ARCHITECTURES[architecture].__module__}, set()
-    while waiting:
-        module = waiting.pop()
-        covered.add(module)
-        waiting |= {name for name in imports_of(module) if name.startswith("lib.models.")} - covered
-    assert covered <= {*architecture_modules(architecture), "lib.models.base"}
+    monkeypatch.setattr(binary_sequences, "create", lambda *_, **__: pytest.fail("a network was built"))
+    assert len(run_store.recorded("binary_sequences")[1]) == 102
+    with pytest.raises(pytest.fail.Exception, match="was built"):
+        check(Experiment("binary_sequences").runs("smoke"))
 
 
 def test_a_run_is_recorded_once_with_its_provenance(runs, store):
@@ -183,11 +203,12 @@ def test_a_run_is_recorded_once_with_its_provenance(runs, store):
     assert store.execute(run) == "was done"
     assert path.stat().st_mtime_ns == before
     record = store.load(run)
-    assert record["parameters"] == run.parameters
-    assert record["code"] == run.code
-    assert len(record["result"]["validation_losses"]) == 2
-    assert len(record["result"]["information"]) == 15
-    assert {"commit", "torch", "device", "seconds", "peak_memory_MB", "date", "threads"} <= set(record["provenance"])
+    assert record.parameters == run.parameters
+    assert record.version == run.version == 1
+    assert len(record.result["validation_losses"]) == 2
+    assert len(record.result["information"]) == 15
+    known = {"commit", "code", "torch", "device", "seconds", "peak_memory_MB", "date", "threads"}
+    assert known <= set(record.provenance.model_dump())
     assert not list(store.work_folder(run).glob("checkpoint*"))
     assert (store.work_folder(run) / "model.safetensors").exists()
 
@@ -197,7 +218,7 @@ def test_the_same_run_gives_the_same_numbers_anywhere(runs, tmp_path):
     for place in ("one", "two"):
         store = Store(tmp_path / place, tmp_path / f"{place}-work")
         store.execute(runs[-1])
-        results.append(store.load(runs[-1])["result"])
+        results.append(dict(store.load(runs[-1]).result))
         del results[-1]["training_seconds"]
     assert results[0] == results[1]
 
@@ -264,25 +285,63 @@ def test_a_page_waits_for_a_run_that_another_page_has_in_hand(runs, store):
         assert waiting.result(timeout=60) == "done"
 
 
-def test_a_damaged_record_is_refused_by_name(runs, store):
-    store.execute(runs[0])
-    path = store.record_path(runs[0])
-    path.write_text(path.read_text(encoding="utf-8")[:100], encoding="utf-8")
-    with pytest.raises(ValueError, match=runs[0].identity):
-        store.load(runs[0])
+def damaged(record, kind):
+    """The text of a record that is damaged in one way."""
+    text = json.dumps(record)
+    changes = {
+        "another seed": {"seed": record["seed"] + 1},
+        "another width": {"parameters": {**record["parameters"], "width": 7}},
+        "another name": {"identity": "0" * 16},
+        "an empty result": {"result": {}},
+        "text for a seed": {"seed": "0"},
+        "an unknown field": {"verdict": "holds"},
+        "version 0": {"version": 0},
+        "no date": {"provenance": {key: value for key, value in record["provenance"].items() if key != "date"}},
+        "other data": {"data": ["sha256:0"]},
+        "NaN": {"result": {"loss": float("nan")}},
+    }
+    whole = {"nothing": "", "half": text[:100], "a list": "[]"}
+    return whole[kind] if kind in whole else json.dumps({**record, **changes[kind]})
 
 
-def test_records_of_older_code_are_used_and_marked(runs, store):
+KINDS = ["nothing", "half", "a list", "another seed", "another width", "another name", "an empty result"]
+KINDS += ["text for a seed", "an unknown field", "version 0", "no date", "other data", "NaN"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_damaged_record_is_no_result_and_is_refused_with_its_file_and_what_to_do(runs, store, kind):
     run = runs[0]
     store.execute(run)
-    record = json.loads(store.record_path(run).read_text(encoding="utf-8"))
+    path = store.record_path(run)
+    path.write_text(damaged(json.loads(path.read_text(encoding="utf-8")), kind), encoding="utf-8")
+    for ask in (store.load, store.is_done, store.execute, lambda run: store.records([run])):
+        with pytest.raises(ValueError, match=rf"{run.identity}\.json is no record of a run.*remove it.*sweep tiny"):
+            ask(run)
+    path.unlink()
+    assert store.execute(run) == "done"
+
+
+def test_a_sweep_says_which_record_is_damaged_before_anything_starts(monkeypatch, tmp_path):
+    store = Store(tmp_path / "results", tmp_path / "work")
+    monkeypatch.setattr(run_store, "store_of", lambda profile: store)
+    path = store.record_path(Experiment("binary_sequences").runs("smoke")[3])
+    path.parent.mkdir(parents=True)
+    path.write_text("", encoding="utf-8")
+    result = CliRunner().invoke(cli.main, ["sweep", "binary_sequences", "--profile", "smoke"])
+    assert result.exit_code == 1 and path.name in result.output and "remove it" in result.output
+    assert "Traceback" not in result.output and not store.work.exists()
+
+
+def test_records_of_an_older_version_are_shown_marked_and_made_again(runs, store):
+    run = runs[0]
+    store.execute(run)
+    raised = dataclasses.replace(run, version=2)
+    assert (store.state(run), store.state(raised)) == ("current", "of version 1")
     assert [found["stale"] for found in store.records([run])] == [False]
-    old = {**record, "code": "older", "result": {"from": "older code"}}
-    old["provenance"] = {**record["provenance"], "date": "2099-01-01T00:00:00+00:00"}
-    store.record_path(run).with_name("older.json").write_text(json.dumps(old), encoding="utf-8")
-    assert store.records([run])[0]["result"] == record["result"]  # the present code's answer, though not the latest
-    store.record_path(run).unlink()
-    assert [(found["stale"], found["result"]) for found in store.records([run])] == [(True, {"from": "older code"})]
+    assert [found["stale"] for found in store.records([raised])] == [True]
+    assert not store.is_done(raised)
+    assert store.execute(raised) == "done"
+    assert (store.state(run), store.state(raised)) == ("of version 2", "current")
     assert store.records(runs[1:2]) == []
 
 

@@ -11,14 +11,15 @@ import pytest
 import torch
 
 from lib.experiments import book_prediction, book_texts
-from lib.experiments.book_prediction import by_position, check, modules, position_bins, run
-from lib.experiments.book_texts import checksums, named_documents, shelves, uses
-from lib.experiments.code_version import code_digest
+from lib.experiments.book_prediction import by_position, check, position_bins, run
+from lib.experiments.book_texts import named_documents, shelves, uses
 from lib.experiments.definition import Experiment
+from lib.experiments.definition import check as check_runs
 from lib.information.block_windows import document_windows
 from lib.models import create
 from lib.models.learned_positions import LearnedPositionTransformer
 from lib.processes.corpora.byte_pairs import BytePairs
+from lib.processes.corpora.catalogue import entry
 from lib.processes.corpora.sentence_starts import sentence_starts
 from lib.training.book_windows import DocumentWindows, window_losses
 
@@ -245,9 +246,8 @@ def test_windows_longer_than_all_documents_are_refused_when_they_are_drawn(tmp_p
 @pytest.mark.parametrize("profile", ["smoke", "laptop", "paper"])
 def test_every_run_of_every_profile_can_start(profile: str):
     runs = Experiment("l2m-fig5").runs(profile)
-    assert len({single.question for single in runs}) == len(runs)
-    for single in runs:
-        assert len(code_digest(modules(single.parameters))) == 12
+    assert len({single.identity for single in runs}) == len(runs)
+    check_runs(runs)
     kinds = {
         (single.parameters["architecture"], single.parameters["depth"], single.parameters["width"]) for single in runs
     }
@@ -257,6 +257,6 @@ def test_every_run_of_every_profile_can_start(profile: str):
 
 
 def test_the_identity_of_the_data_is_that_of_all_files():
-    assert len(checksums("books")) == 35
-    assert book_prediction.data({"corpus": "sotu"}) == checksums("sotu") != checksums("books")
+    assert len(entry("books").checksums) == 35
+    assert book_prediction.data({"corpus": "sotu"}) == entry("sotu").checksums != entry("books").checksums
     assert book_texts.longest_document("books") > 3_000_000  # War and Peace

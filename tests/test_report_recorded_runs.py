@@ -15,13 +15,13 @@ def test_the_table_says_how_many_runs_are_missing_and_how_long_the_others_took()
     assert rows["runs"] == "2 of 3: the others are not recorded yet"
     assert rows["time"] == "4 min in all, 3 min for the longest"
     assert rows["recorded"] == "2026-01-02 to 2026-01-05"
-    assert "code" not in rows
+    assert "version" not in rows
 
 
 def test_runs_of_older_code_are_confessed():
     rows = summary("paper", [record(1.0, "2026-01-02", stale=True), record(1.0, "2026-01-02")], 2)
     assert rows["runs"] == "2 of 2"
-    assert rows["code"].startswith("1 of these runs")
+    assert rows["version"].startswith("1 of these runs")
     assert "earlier version" in RecordedRuns(rows)._repr_html_()
 
 

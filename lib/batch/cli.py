@@ -155,18 +155,20 @@ def sweep(
     """
     from lib.batch.run_store import store_of
     from lib.batch.sweep import chosen, shard
-    from lib.experiments.definition import Experiment
+    from lib.experiments.definition import Experiment, check
 
     if sum(how[way] is not None for way in ("scheduler", "slurm", "shard")) > 1:
         raise ValueError("one of --scheduler, --slurm and --shard is allowed")
     runs, store = chosen(Experiment(name).runs(profile), _parse(where)), store_of(profile)
     if how["shard"] is not None:
         runs = shard(runs, how["shard"])
-    missing = [run for run in runs if not store.is_done(run)]
+    states = {run.identity: store.state(run) for run in runs}
+    missing = [run for run in runs if states[run.identity] != "current"]
+    check(missing)  # before anything starts
     click.echo(f"{len(runs)} runs, {len(runs) - len(missing)} of them done")
     if dry_run:
         for run in missing:
-            click.echo(f"{run}  seed {run.seed}  {_short(run.parameters)}")
+            click.echo(f"{run}  {states[run.identity]}  seed {run.seed}  {_short(run.parameters)}")
         if how["slurm"]:
             click.echo(_slurm(0, how).job_script())
         return

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 from lib import ROOT
-from lib.experiments.definition import Experiment, Run
+from lib.experiments.definition import Experiment, Run, check
 from lib.report import provenance
 
 RECORDED = ROOT / "results" / "runs"  # in git
@@ -27,6 +29,48 @@ DIGITS = 7  # significant ones that a record keeps: float32 has no more
 
 class RunningElsewhere(RuntimeError):
     """Another process has this run in hand."""
+
+
+class Provenance(BaseModel):
+    """Where a record comes from; versions of packages, peak memory and the like may stand beside these."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+
+    date: str = Field(pattern=r"^\d{4}-\d\d-\d\dT")
+    seconds: float = Field(ge=0)
+    device: str
+    commit: str
+    code: str  # version of the sources, see lib.report.provenance
+
+
+class RunRecord(BaseModel):
+    """The file of a finished run: its question, the version of the behaviour that answered, and the answer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    experiment: str = Field(min_length=1)
+    identity: str = Field(pattern="^[0-9a-f]{16}$")
+    version: int = Field(ge=1)
+    parameters: dict[str, Any]
+    seed: int = Field(ge=0)
+    data: list[str]
+    result: dict[str, Any] = Field(min_length=1)
+    provenance: Provenance
+
+    @classmethod
+    def read(cls, path: Path, run: Run) -> RunRecord:
+        """The record of `run` in this file. Raises ValueError, with the file and what to do, if it is none."""
+        try:
+            record = cls.model_validate(json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse))
+            asked = Run(record.experiment, run.module, record.parameters, record.seed)
+            if (record.identity, asked.identity, record.data) != (run.identity, run.identity, asked.data):
+                raise ValueError(f"it answers {asked} and names itself {record.identity}, but {run} is asked")
+        except (OSError, ValueError) as error:
+            raise ValueError(
+                f"{path} is no record of a run: {_first_fault(error)}. Restore it (it may be in git), or remove it and "
+                f"make it again with: python -m lib sweep {run.experiment}"
+            ) from None
+        return record
 
 
 @dataclass(frozen=True)
@@ -40,15 +84,26 @@ class Store:
         return self.recorded / run.experiment / f"{run.identity}.json"
 
     def work_folder(self, run: Run) -> Path:
-        return self.work / run.experiment / run.identity
+        return self.work / run.experiment / f"{run.identity}-{run.version}"
+
+    def load(self, run: Run) -> RunRecord | None:
+        """The record of this question, of whatever version; None if there is none.
+
+        Raises ValueError for a file that is damaged, or answers another question.
+        """
+        path = self.record_path(run)
+        return RunRecord.read(path, run) if path.exists() else None
 
     def is_done(self, run: Run) -> bool:
-        return self.record_path(run).exists()
+        """Whether the present version has answered. Raises ValueError for a record that is damaged."""
+        return self.state(run) == "current"
 
-    def load(self, run: Run) -> dict[str, Any] | None:
-        """The record of this very run; None if there is none. Raises ValueError for a record that is damaged."""
-        path = self.record_path(run)
-        return _read(path) if path.exists() else None
+    def state(self, run: Run) -> str:
+        """"current", "not yet", or "of version n"."""
+        record = self.load(run)
+        if record is None:
+            return "not yet"
+        return "current" if record.version == run.version else f"of version {record.version}"
 
     def execute(
         self, run: Run, device: str = "cpu", threads: int | None = None, progress: bool = False, wait: bool = False
@@ -71,38 +126,26 @@ class Store:
             started = time.perf_counter()
             module = importlib.import_module(run.module)
             result = module.run(run.parameters, run.seed, folder, device=device, progress=progress)
-            record = {
-                "experiment": run.experiment,
-                "identity": run.identity,
-                "question": run.question,
-                "code": run.code,
-                "parameters": dict(run.parameters),
-                "seed": run.seed,
-                "result": _rounded(result),
-                "provenance": _provenance(device, time.perf_counter() - started),
-            }
-            _write(self.record_path(run), record)
+            record = RunRecord(
+                experiment=run.experiment,
+                identity=run.identity,
+                version=run.version,
+                parameters=dict(run.parameters),
+                seed=run.seed,
+                data=run.data,
+                result=_rounded(result),
+                provenance=Provenance(**_provenance(device, time.perf_counter() - started)),
+            )
+            _write(self.record_path(run), record.model_dump())
             (folder / "checkpoint.safetensors").unlink(missing_ok=True)
         return "done"
 
     def records(self, runs: Iterable[Run]) -> list[dict[str, Any]]:
-        """The records of these runs that exist, in their order, each with `stale`: written by another code version.
-
-        A question answered by several versions of the code gives the present one's answer, or the latest.
-        """
-        wanted = list(runs)
-        answers: dict[str, list[dict[str, Any]]] = {}
-        for folder in {self.recorded / run.experiment for run in wanted}:
-            for path in sorted(folder.glob("*.json")):
-                record = _read(path)
-                answers.setdefault(record["question"], []).append(record)
-        found = []
-        for run in wanted:
-            given = answers.get(run.question, [])
-            if given:
-                best = max(given, key=lambda record: (record["code"] == run.code, record["provenance"]["date"]))
-                found.append({**best, "stale": best["code"] != run.code})
-        return found
+        """The records of these runs that exist, in their order, each with `stale`: answered by another version."""
+        found = ((self.load(run), run.version) for run in runs)
+        return [
+            {**record.model_dump(), "stale": record.version != version} for record, version in found if record
+        ]
 
 
 def recorded(experiment: str, profiles: Iterable[str] = ("paper", "laptop")) -> tuple[str, list[dict[str, Any]], int]:
@@ -133,14 +176,18 @@ def complete(experiment: str, profile: str, store: Store | None = None, progress
     """
     runs = Experiment(experiment).runs(profile)
     store = store or store_of(profile)
+    check(runs)
     for run in runs:
         store.execute(run, progress=progress, wait=True)
     return store.records(runs)
 
 
 def store_of(profile: str) -> Store:
-    """Runs of profile smoke show that the code works and are no results: they stay out of git."""
-    return Store(recorded=WORK / "finished") if profile == "smoke" else Store()
+    """Runs of profile smoke show that this very code works and are no results: out of git, for this code alone."""
+    if profile != "smoke":
+        return Store()
+    now = WORK / "smoke" / provenance.code_version()
+    return Store(recorded=now / "finished", work=now)
 
 
 @contextlib.contextmanager
@@ -168,14 +215,15 @@ def _write(path: Path, record: dict[str, Any]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        for key in ("question", "code", "parameters", "seed", "result", "provenance"):
-            record[key]
-    except (ValueError, KeyError) as error:
-        raise ValueError(f"{path} is no record of a run ({error!r}); remove it to run it again") from error
-    return record
+def _refuse(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _first_fault(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error) or type(error).__name__
+    fault = error.errors()[0]
+    return f"{'.'.join(map(str, fault['loc'])) or 'content'}: {fault['msg']}, got {fault['input']!r:.60}"
 
 
 def _rounded(value: Any) -> Any:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from lib.experiments.architecture_modules import architecture_modules
+from lib.experiments.parameters import RunParameters
 from lib.information import auto_mutual_information
 from lib.models import create
 from lib.models.enumeration import sequence_probabilities
@@ -21,31 +21,17 @@ from lib.processes.orthant import sign_block_law
 from lib.training import FitSettings, NextToken, fit, generate, position_losses
 from lib.training.checkpoint import save_checkpoint
 
-COMMON = [
-    __name__,
-    "lib.information.two_point",
-    "lib.models.base",
-    "lib.processes.power_law",
-    "lib.training.fit",
-    "lib.training.generate",
-    "lib.training.settings",
-    "lib.training.tasks",
-]
-
-
 GROUPS = 10  # disjoint parts of the generated sequences, each measured alone: their spread is the sampling error
 
 
-class Parameters(BaseModel):
+class Parameters(RunParameters):
     """What a run needs to know besides its seed; `fit` and `options` may hold what FitSettings and the model accept."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     architecture: str
     width: int = Field(ge=1)
     depth: int = Field(1, ge=1)
-    options: dict[str, Any] = {}
-    fit: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
+    fit: dict[str, Any] = Field(default_factory=dict)
     length: int = Field(512, ge=8)  # of every sequence
     training: int = Field(10000, ge=1)  # sequences
     validation: int = Field(2000, ge=1)
@@ -59,19 +45,9 @@ class Parameters(BaseModel):
 
 def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """All parameters with their defaults; ValueError for what cannot run. The network is built once, and dropped."""
-    try:
-        chosen = Parameters(**parameters)
-    except ValidationError as error:
-        raise ValueError(f"binary_sequences: {error}") from None
-    architecture_modules(chosen.architecture)
-    FitSettings(**chosen.fit)
+    chosen = Parameters.read(parameters, "binary_sequences")
     create(chosen.architecture, 2, chosen.width, chosen.depth, **chosen.options)
     return chosen.model_dump()
-
-
-def modules(parameters: Mapping[str, Any]) -> list[str]:
-    """Modules whose text decides what a run with these parameters computes."""
-    return sorted([*COMMON, *architecture_modules(parameters["architecture"])])
 
 
 def run(

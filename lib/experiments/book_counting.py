@@ -6,29 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from lib.experiments.book_prediction import TEST, by_position, fixed_windows
-from lib.experiments.book_texts import checksums, named_documents, shelves
+from lib.experiments.book_texts import named_documents, shelves
+from lib.experiments.parameters import RunParameters
 from lib.models.discounted_counts import DiscountedCounts
-
-MODULES = [
-    __name__,
-    "lib.experiments.book_prediction",
-    "lib.experiments.book_texts",
-    "lib.information.block_windows",
-    "lib.models.discounted_counts",
-    "lib.processes.corpora.byte_pairs",
-    "lib.processes.corpora.reading",
-    "lib.processes.corpora.sentence_starts",
-    "lib.processes.corpora.tokens",
-]
+from lib.processes.corpora.catalogue import entry
 
 
-class Parameters(BaseModel):
+class Parameters(RunParameters):
     """Texts and windows as in book_prediction, and how much is counted."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     corpus: str = "books"
     documents: int | None = Field(None, ge=1)
@@ -42,22 +30,14 @@ class Parameters(BaseModel):
 
 def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """All parameters with their defaults; ValueError for what cannot run. No text of a catalogue's file is read."""
-    try:
-        chosen = Parameters(**parameters)
-    except ValidationError as error:
-        raise ValueError(f"book_counting: {error}") from None
+    chosen = Parameters.read(parameters, "book_counting")
     named_documents(chosen.corpus, chosen.documents)
     return chosen.model_dump()
 
 
-def modules(parameters: Mapping[str, Any]) -> list[str]:
-    """Modules whose text decides what a run with these parameters computes."""
-    return MODULES
-
-
 def data(parameters: Mapping[str, Any]) -> list[str]:
     """Checksums of the corpus."""
-    return checksums(parameters["corpus"])
+    return entry(parameters["corpus"]).checksums
 
 
 def run(

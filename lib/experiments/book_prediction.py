@@ -10,39 +10,25 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, model_validator
 
-from lib.experiments.architecture_modules import architecture_modules
-from lib.experiments.book_texts import Shelf, Shelves, checksums, longest_document, named_documents, shelves
+from lib.experiments.book_texts import Shelf, Shelves, longest_document, named_documents, shelves
+from lib.experiments.parameters import RunParameters
 from lib.information.block_windows import Windows, document_windows
 from lib.models import SequenceModel, create
 from lib.models.learned_positions import LearnedPositionTransformer
+from lib.processes.corpora.catalogue import entry
 from lib.training import FitSettings, fit
 from lib.training.book_windows import DocumentWindows, window_losses
 from lib.training.checkpoint import save_checkpoint
 
-COMMON = [
-    __name__,
-    "lib.experiments.book_texts",
-    "lib.information.block_windows",
-    "lib.models.base",
-    "lib.processes.corpora.byte_pairs",
-    "lib.processes.corpora.reading",
-    "lib.processes.corpora.sentence_starts",
-    "lib.processes.corpora.tokens",
-    "lib.training.book_windows",
-    "lib.training.fit",
-    "lib.training.settings",
-]
 TRAINED = ("transformer", "mamba", "mamba2", "lstm")
 EXACT_POSITIONS = 16  # recorded one by one; those after them in bins
 VALIDATION, TEST = 1, 2  # streams of random numbers
 
 
-class Parameters(BaseModel):
+class Parameters(RunParameters):
     """What a run needs to know besides its seed; `fit` holds settings of FitSettings, `options` some of the network."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     corpus: str = "books"
     documents: int | None = Field(None, ge=1)  # at most so many of the corpus, spread evenly; all if null
@@ -52,27 +38,28 @@ class Parameters(BaseModel):
     width: int = Field(ge=1)
     depth: int = Field(1, ge=1)
     positions: Literal["learned", "sinusoidal"] | None = None  # of the Transformer; learned if not given, as in GPT2
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
     epoch_steps: int = Field(ge=1)
-    fit: dict[str, Any] = {}
+    fit: dict[str, Any] = Field(default_factory=dict)
     validation: int = Field(6, ge=1)  # windows of each document
     test: int = Field(24, ge=1)  # windows of each document
     data_seed: int = Field(0, ge=0)  # of validation and test, the same for all runs
 
+    @model_validator(mode="before")
+    @classmethod
+    def _learned_unless_chosen(cls, given: Any) -> Any:
+        if given.get("architecture") == "transformer":
+            return {**given, "positions": given.get("positions") or "learned"}
+        if given.get("positions") is not None:
+            raise ValueError(f"positions: of a transformer they can be chosen, got {given['positions']!r}")
+        return given
+
 
 def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """All parameters with their defaults; ValueError for what cannot run. No text of a catalogue's file is read."""
-    try:
-        chosen = Parameters(**parameters)
-    except ValidationError as error:
-        raise ValueError(f"book_prediction: {error}") from None
+    chosen = Parameters.read(parameters, "book_prediction")
     if chosen.architecture not in TRAINED:
         raise ValueError(f"architecture: one of {', '.join(TRAINED)} is allowed, got {chosen.architecture!r}")
-    if chosen.architecture != "transformer" and chosen.positions is not None:
-        raise ValueError(f"positions: of a transformer they can be chosen, got {chosen.positions!r}")
-    if chosen.architecture == "transformer" and chosen.positions is None:
-        chosen = chosen.model_copy(update={"positions": "learned"})
-    FitSettings(**chosen.fit)
     named_documents(chosen.corpus, chosen.documents)
     longest = longest_document(chosen.corpus)
     if chosen.context >= longest:
@@ -85,15 +72,9 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return chosen.model_dump()
 
 
-def modules(parameters: Mapping[str, Any]) -> list[str]:
-    """Modules whose text decides what a run with these parameters computes."""
-    learned = ["lib.models.learned_positions"] if parameters["positions"] == "learned" else []
-    return sorted({*COMMON, *learned, *architecture_modules(parameters["architecture"])})
-
-
 def data(parameters: Mapping[str, Any]) -> list[str]:
     """Checksums of the corpus."""
-    return checksums(parameters["corpus"])
+    return entry(parameters["corpus"]).checksums
 
 
 def run(

@@ -95,11 +95,3 @@ def longest_document(corpus: str) -> int:
     if known:
         return max(known)
     return max(len(text.encode("utf-8")) for text in corpora.load(corpus).documents)
-
-
-def checksums(corpus: str) -> list[str]:
-    """What the corpus is, by the checksums of its files."""
-    found = entry(corpus)
-    if found.package is not None:
-        return [found.package.checksum]
-    return [file.checksum for file in found.files.values()]

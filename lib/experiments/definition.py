@@ -6,7 +6,7 @@ import hashlib
 import importlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,41 +15,47 @@ from typing import Any
 import yaml
 
 from lib import ROOT
-from lib.experiments.code_version import code_digest
 
 FOLDER = ROOT / "experiments"
-KEYS = {"title", "source", "run", "defaults", "families", "profiles"}
+KEYS = {"title", "source", "run", "version", "defaults", "families", "profiles", "fingerprint"}
 PROFILE_KEYS = {"set", "seeds", "grid"}
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training: an experiment, all its parameters, a seed."""
+    """One training: an experiment, all its parameters, a seed, and the version of the behaviour that answers."""
 
     experiment: str
     module: str
     parameters: Mapping[str, Any]
     seed: int
+    version: int = 1
 
     @cached_property
-    def question(self) -> str:
-        """Digest of experiment, parameters, seed and data: what is asked, whatever the code that answers."""
+    def question(self) -> dict[str, Any]:
+        """What is asked, whatever the code that answers: parameters that differ from their defaults, seed, data."""
+        known = importlib.import_module(self.module).Parameters
+        return {
+            "experiment": self.experiment,
+            "parameters": known.read(self.parameters, self.experiment).asked(),
+            "seed": self.seed,
+            "data": self.data,
+        }
+
+    @cached_property
+    def data(self) -> list[str]:
+        """Checksums of the corpora and pretrained weights that the run reads."""
         module = importlib.import_module(self.module)
-        data = module.data(self.parameters) if hasattr(module, "data") else []
-        return _digest([self.experiment, self.parameters, self.seed, data])
-
-    @cached_property
-    def code(self) -> str:
-        """Version of the modules that decide the answer."""
-        return code_digest(importlib.import_module(self.module).modules(self.parameters))
+        return module.data(self.parameters) if hasattr(module, "data") else []
 
     @cached_property
     def identity(self) -> str:
-        """Name of the run: the question and the version of the code."""
-        return _digest([self.question, self.code])[:16]
+        """Name of the run: 16 hex digits of a digest of its question, the same on every machine."""
+        text = json.dumps(self.question, sort_keys=True, allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def __reduce__(self) -> Any:
-        return type(self), (self.experiment, self.module, dict(self.parameters), self.seed)
+        return type(self), (self.experiment, self.module, dict(self.parameters), self.seed, self.version)
 
     def __str__(self) -> str:
         return f"{self.experiment}/{self.identity}"
@@ -58,11 +64,12 @@ class Run:
 class Experiment:
     """The sweep behind a figure.
 
-    A file holds `title`, `source`, `run` (a module of lib.experiments with check, modules and run), `defaults` (of
-    parameters), `families` (named sets of parameters) and `profiles`. A profile has `set` (parameters of all its runs),
-    `seeds` (how many, from 0) and `grid`: a list of mappings, each with `family` if it starts from one, and `seeds` if
-    it has its own number of them, in which a list is an axis and a mapping is merged. Order of precedence: grid, set,
-    family, defaults.
+    A file holds `title`, `source`, `run` (a module with Parameters, check and run), `version` (a whole number, raised
+    by hand when the meaning of results changes: then the records of older versions are stale), `defaults` (of
+    parameters), `families` (named sets of parameters), `profiles`, and `fingerprint`, a tiny grid that takes every path
+    of the code. A profile has `set` (parameters of all its runs), `seeds` (how many, from 0) and `grid`: a list of
+    mappings, each with `family` if it starts from one, and `seeds` if it has its own number of them, in which a list is
+    an axis and a mapping is merged. Order of precedence: grid, set, family, defaults.
     """
 
     def __init__(self, name: str, folder: Path = FOLDER) -> None:
@@ -73,21 +80,27 @@ class Experiment:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         _only(content, KEYS, path.name)
         self.name = name
+        missing = sorted({"title", "source", "run", "version", "profiles"} - set(content))
+        if missing:
+            raise ValueError(f"{path.name}: {', '.join(missing)} missing")
         self.title, self.source, self.module = content["title"], content["source"], content["run"]
+        self.version = content["version"]
+        if not isinstance(self.version, int) or isinstance(self.version, bool) or self.version < 1:
+            raise ValueError(f"{path.name}: version: a whole number from 1 is allowed, got {self.version!r}")
         self.defaults: dict[str, Any] = content.get("defaults") or {}
         self.families: dict[str, Any] = content.get("families") or {}
         self.profiles: dict[str, Any] = content["profiles"]
 
     def runs(self, profile: str) -> list[Run]:
-        """All runs of one profile, in the order of the grid, seeds innermost; every one is checked.
+        """All runs of one profile, in the order of the grid, seeds innermost. No network is built.
 
-        Raises ValueError for an unknown profile, parameter or family, and for parameters that cannot run.
+        Raises ValueError for an unknown profile, parameter or family, and for a value of another type.
         """
         if profile not in self.profiles:
             raise ValueError(f"profile of {self.name}: one of {', '.join(self.profiles)} is allowed, got {profile!r}")
         chosen = self.profiles[profile]
         _only(chosen, PROFILE_KEYS, f"profile {profile} of {self.name}")
-        check = importlib.import_module(self.module).check
+        known = importlib.import_module(self.module).Parameters
         found: dict[str, Run] = {}
         for entry in chosen["grid"]:
             for point in _points(entry):
@@ -95,11 +108,20 @@ class Experiment:
                 if family is not None and family not in self.families:
                     raise ValueError(f"family: one of {', '.join(self.families)} is allowed, got {family!r}")
                 layers = [self.defaults, self.families.get(family, {}), chosen.get("set") or {}, point]
-                parameters = check(merged(*layers))
+                parameters = known.read(merged(*layers), self.name).model_dump()
                 for seed in range(int(seeds)):
-                    run = Run(self.name, self.module, parameters, seed)
-                    found.setdefault(run.question, run)  # grids may cross
+                    run = Run(self.name, self.module, parameters, seed, self.version)
+                    found.setdefault(run.identity, run)  # grids may cross
         return list(found.values())
+
+
+def check(runs: Iterable[Run]) -> None:
+    """Raises ValueError if one of these runs cannot start; builds each network that they would train, and drops it."""
+    last: Mapping[str, Any] = {}
+    for run in runs:
+        if run.parameters != last:  # seeds stand together
+            importlib.import_module(run.module).check(run.parameters)
+            last = run.parameters
 
 
 def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,6 +145,3 @@ def _only(given: Mapping[str, Any], allowed: set[str], where: str) -> None:
     if unknown:
         raise ValueError(f"{where}: {', '.join(sorted(allowed))} are allowed, got {', '.join(map(repr, unknown))}")
 
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, allow_nan=False).encode()).hexdigest()

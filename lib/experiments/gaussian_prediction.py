@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from lib.experiments.architecture_modules import architecture_modules
 from lib.experiments.gaussian_information import captured, entry, own_information, restarted
-from lib.models.gaussian_sizes import SIZES, gaussian_language_model
+from lib.experiments.parameters import RunParameters
+from lib.models.gaussian_sizes import gaussian_language_model
 from lib.processes import HierarchicalGaussian
 from lib.training import FitSettings, fit
 from lib.training.checkpoint import save_checkpoint
@@ -22,47 +22,23 @@ from lib.training.gaussian_metrics import GaussianScores, score
 from lib.training.gaussian_task import GaussianPrediction
 from lib.training.precision import checked_precision, matrix_products
 
-COMMON = [
-    __name__,
-    "lib.experiments.gaussian_information",
-    "lib.information.captured",
-    "lib.models.base",
-    "lib.models.float32_scan",
-    "lib.models.gaussian_language",
-    "lib.models.gaussian_sizes",
-    "lib.processes.hierarchical",
-    "lib.processes.hierarchical_coupling",
-    "lib.processes.hierarchical_layers",
-    "lib.processes.hierarchical_prediction",
-    "lib.processes.hierarchical_torch",
-    "lib.processes.hierarchical_tree",
-    "lib.training.fit",
-    "lib.training.gaussian_metrics",
-    "lib.training.gaussian_samples",
-    "lib.training.gaussian_task",
-    "lib.training.precision",
-    "lib.training.settings",
-]
-ARCHITECTURES = {"gpt2": "transformer"}  # the book's name of the same layers
 EXACT_POSITIONS = 16  # recorded one by one; those after them in bins
 MEASURED = 1  # number of the random stream that models are compared on
 OWN = 2  # the stream of the model's own draws
 
 
-class Parameters(BaseModel):
+class Parameters(RunParameters):
     """What a run needs to know besides its seed; `fit` and `model` may hold what FitSettings and the model accept."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     size: str  # a key of lib.models.gaussian_sizes.SIZES
     layers: int = Field(ge=2, le=6)  # of the process: sequences of 4^layers tokens
     family: str = "subvolume"
     coupling: str = "symmetric"
     copies: int = Field(64, ge=1)
-    model: dict[str, Any] = {}
+    model: dict[str, Any] = Field(default_factory=dict)
     precision: str = "float32"
     epoch_steps: int = Field(ge=1)
-    fit: dict[str, Any] = {}
+    fit: dict[str, Any] = Field(default_factory=dict)
     validation: int = Field(32, ge=1)  # sequences
     measured: int = Field(128, ge=4)  # sequences that KL and NLL are averaged over
     drawn: int = Field(96, ge=6)  # sequences that the model draws itself
@@ -71,22 +47,12 @@ class Parameters(BaseModel):
 
 def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """All parameters with their defaults; ValueError for what cannot run. No network is built."""
-    try:
-        chosen = Parameters(**parameters)
-    except ValidationError as error:
-        raise ValueError(f"gaussian_prediction: {error}") from None
-    FitSettings(**chosen.fit)
+    chosen = Parameters.read(parameters, "gaussian_prediction")
     checked_precision(chosen.precision)
     HierarchicalGaussian(chosen.layers, chosen.family, chosen.coupling)
     with torch.device("meta"):  # shapes without numbers: the largest network has 5 GB of them
         gaussian_language_model(chosen.size, copies=chosen.copies, longest=4**chosen.layers, **chosen.model)
     return chosen.model_dump()
-
-
-def modules(parameters: Mapping[str, Any]) -> list[str]:
-    """Modules whose text decides what a run with these parameters computes."""
-    architecture = SIZES[parameters["size"]].architecture
-    return sorted({*COMMON, *architecture_modules(ARCHITECTURES.get(architecture, architecture))})
 
 
 def run(

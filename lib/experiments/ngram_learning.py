@@ -10,13 +10,13 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from lib.experiments.architecture_modules import architecture_modules
 from lib.experiments.ngram_counter import counted_laws, seen_contexts
 from lib.experiments.ngram_histories import Histories, altered_histories, rule_following
 from lib.experiments.ngram_inside import inside
 from lib.experiments.ngram_measures import Completions, complete, divergence_by_depth, next_word_laws
+from lib.experiments.parameters import RunParameters
 from lib.models import create
 from lib.processes.agreement import agreement_language
 from lib.processes.ngram_language import NgramLanguage
@@ -25,33 +25,17 @@ from lib.theory.ngram_ssm import ngram_ssm
 from lib.training import FitSettings, fit
 from lib.training.sentence_prediction import SentencePrediction
 
-COMMON = [
-    __name__,
-    "lib.experiments.ngram_counter",
-    "lib.experiments.ngram_histories",
-    "lib.experiments.ngram_measures",
-    "lib.models.base",
-    "lib.processes.prefix_tree",
-    "lib.training.fit",
-    "lib.training.sentence_prediction",
-    "lib.training.settings",
-]
-INSIDE = ["lib.experiments.ngram_inside", "lib.information.clusters", "lib.models.influence", "lib.models.iterated_map"]
-CONSTRUCTION = ["lib.theory.memorizing_ssm", "lib.theory.ngram_ssm"]
-LANGUAGE_MODULES = {"paper": ["lib.processes.ngram_paper"], "agreement": ["lib.processes.agreement"]}
 LANGUAGES = {"paper": NgramLanguage.from_paper, "agreement": agreement_language}
 HISTORIES = 1000  # of each kind
 
 
-class Parameters(BaseModel):
+class Parameters(RunParameters):
     """What a run needs to know besides its seed; `fit` and `options` may hold what FitSettings and the model accept."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     architecture: str
     width: int = Field(145, ge=1)
-    options: dict[str, Any] = {}
-    fit: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
+    fit: dict[str, Any] = Field(default_factory=dict)
     language: Literal["paper", "agreement"] = "paper"
     sentences: int = Field(40, ge=1)  # to train on
     drawing: Literal["distinct", "repeated", "templates"] = "distinct"  # all different; independent; templates alike
@@ -67,12 +51,7 @@ class Parameters(BaseModel):
 
 def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """All parameters with their defaults; ValueError for what cannot run. The network is built once, and dropped."""
-    try:
-        chosen = Parameters(**parameters)
-    except ValidationError as error:
-        raise ValueError(f"ngram_learning: {error}") from None
-    architecture_modules(chosen.architecture)
-    FitSettings(**chosen.fit)
+    chosen = Parameters.read(parameters, "ngram_learning")
     language, tree = language_of(chosen.language)
     if chosen.sentences > len(tree.tokens) and chosen.drawing != "repeated":
         raise ValueError(
@@ -89,19 +68,6 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"width: the construction has {len(language.rules)} neurons, one a rule, got {chosen.width}")
     _network(chosen, 0)
     return chosen.model_dump()
-
-
-def modules(parameters: Mapping[str, Any]) -> list[str]:
-    """Modules whose text decides what a run with these parameters computes."""
-    return sorted(
-        {
-            *COMMON,
-            *architecture_modules(parameters["architecture"]),
-            *LANGUAGE_MODULES[parameters["language"]],
-            *(INSIDE if parameters["inside"] else []),
-            *(CONSTRUCTION if parameters["start"] == "construction" else []),
-        }
-    )
 
 
 def run(

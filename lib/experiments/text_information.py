@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from lib.experiments.architecture_modules import architecture_modules
-from lib.experiments.text_models import Model, Reading, identity, is_text, read
+from lib.experiments.parameters import RunParameters
+from lib.experiments.text_models import Model, Reading, is_text, read
 from lib.information.block_scores import BlockScores, score_blocks
 from lib.information.block_windows import Windows, document_windows
 from lib.information.ngrams import ngram_entropy
@@ -21,35 +21,20 @@ from lib.models.pretrained import character_lstm_names
 from lib.processes import corpora
 from lib.training import FitSettings
 
-COMMON = [
-    __name__,
-    "lib.experiments.text_models",
-    "lib.information.ngrams",
-    "lib.information.block_scores",
-    "lib.information.block_windows",
-    "lib.information.derangement",
-    "lib.information.scaling",
-    "lib.processes.corpora.sentence_starts",
-]
-NETWORK = ["lib.models.base", "lib.models.scorers"]
-TRAINING = ["lib.processes.corpora.tokens", "lib.training.fit", "lib.training.settings", "lib.training.tasks"]
-PRETRAINED = "lib.models.pretrained."
 COUNTED = 10_000_000  # tokens whose blocks are counted, at most; an equal share of each document
 GROUPS = 40  # at most; documents in a row, whose means are recorded
 Estimator = Literal["direct", "uncorrected", "vclub"]
 
 
-class Parameters(BaseModel):
+class Parameters(RunParameters):
     """What a run needs to know besides its seed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: Model
     corpus: str = "books"
-    leave_out: list[str] = []  # parts of the corpus, such as a book that q was trained on
+    leave_out: list[str] = Field(default_factory=list)  # parts of the corpus, such as a book that q was trained on
     every: int = Field(1, ge=1)  # each such document is measured; a network is trained on the others
     longest: int = Field(2048, ge=16)  # tokens of a window
-    ratios: list[int] = [2, 3, 4]  # L / l
+    ratios: list[int] = Field(default_factory=lambda: [2, 3, 4])  # L / l
     windows: int = Field(200, ge=3)  # at least so many in all
     starts: Literal["sentence", "any"] = "sentence"
     opening: int = Field(2, ge=1)  # first tokens of a block that are corrected; 2 in the paper
@@ -61,10 +46,7 @@ class Parameters(BaseModel):
 
 def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """All parameters with their defaults; ValueError for what cannot run."""
-    try:
-        chosen = Parameters(**parameters)
-    except ValidationError as error:
-        raise ValueError(f"text_information: {error}") from None
+    chosen = Parameters.read(parameters, "text_information")
     if not is_text(chosen.corpus):
         raise ValueError(f"corpus: a text is needed, {chosen.corpus!r} is a model")
     unknown = sorted(set(chosen.leave_out) - set(corpora.entry(chosen.corpus).splits))
@@ -76,7 +58,6 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
     if model.kind == "character_lstm" and model.name not in character_lstm_names():
         raise ValueError(f"model.name: one of {', '.join(character_lstm_names())} is allowed, got {model.name!r}")
     if model.kind == "network":
-        architecture_modules(model.architecture)
         FitSettings(**model.fit)
         network = create(model.architecture, 2, model.width, model.depth, **model.options)
         if network.positions and model.row is not None:
@@ -91,21 +72,10 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return chosen.model_dump()
 
 
-def modules(parameters: Mapping[str, Any]) -> list[str]:
-    """Modules whose text decides what a run with these parameters computes."""
-    model = Model(**parameters["model"])
-    if model.kind == "network":
-        pairs = ["lib.processes.corpora.byte_pairs"] if model.merges else []
-        return sorted([*COMMON, *NETWORK, *TRAINING, *pairs, *architecture_modules(model.architecture)])
-    if model.kind == "smollm2":
-        return sorted([*COMMON, PRETRAINED + "language_model", "lib.models.scorers"])
-    return sorted([*COMMON, *NETWORK, PRETRAINED + "character_lstm", PRETRAINED + "characters", "lib.models.recurrent"])
-
-
 def data(parameters: Mapping[str, Any]) -> list[str]:
     """Checksums of the corpus and of the pretrained model."""
     model = {"character_lstm": "charrnn", "smollm2": "smollm2"}.get(parameters["model"]["kind"])
-    return identity(parameters["corpus"]) + (identity(model) if model else [])
+    return corpora.entry(parameters["corpus"]).checksums + (corpora.entry(model).checksums if model else [])
 
 
 def run(

@@ -9,8 +9,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from lib.experiments.parameters import RunParameters
 from lib.information.block_scores import Scorer
 from lib.models import create
 from lib.models.pretrained import Characters, load_character_lstm, load_smollm2
@@ -26,10 +27,8 @@ HELD = 32  # rows of validation, at most: they are scored together
 NEUTRAL = "It was late, and nobody said a word for some time. At last he rose, went to the door, and looked out at "
 
 
-class Model(BaseModel):
+class Model(RunParameters):
     """Which q: a pretrained character LSTM, SmolLM2, or a network trained here on other documents."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["character_lstm", "smollm2", "network"]
     name: str = ""  # of the character LSTM
@@ -38,8 +37,8 @@ class Model(BaseModel):
     architecture: str = "lstm"
     width: int = Field(64, ge=1)
     depth: int = Field(1, ge=1)
-    options: dict[str, Any] = {}
-    fit: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
+    fit: dict[str, Any] = Field(default_factory=dict)
     merges: int = Field(0, ge=0)  # of byte pairs, learned on the documents of training; 0: tokens are characters
     marker: bool = False  # a network's rows follow a token of their own, and so does what it scores, instead of `start`
     training_tokens: int = Field(1_000_000, ge=1000)  # an equal share of each document
@@ -191,14 +190,6 @@ def _trained(
         "training_seconds": course.seconds,
     }
     return network, report
-
-
-def identity(name: str) -> list[str]:
-    """Checksums of the files of a corpus or a model of the catalogue."""
-    found = entry(name)
-    if found.package is not None:
-        return [found.package.checksum]
-    return [file.checksum for file in found.files.values()]
 
 
 def is_text(name: str) -> bool:

@@ -38,7 +38,7 @@ def summary(profile: str, records: Sequence[Record], planned: int) -> dict[str, 
         "memory": f"at most {max(origin['peak_memory_MB'] for origin in origins):.0f} MB a process",
     }
     if stale:
-        rows["code"] = f"{stale} of these runs were made by an earlier version of the code"
+        rows["version"] = f"{stale} of these runs answer as an earlier version of the experiment did"
     return rows
 
 

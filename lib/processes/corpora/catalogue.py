@@ -110,6 +110,11 @@ class Entry(_Record):
             raise ValueError(f"{self.name}: the default split {self.default!r} is not one of {list(self.splits)}")
         return self
 
+    @property
+    def checksums(self) -> list[str]:
+        """What it is: the checksums of its files, or of the package that carries it."""
+        return [file.checksum for file in self.files.values()] if self.package is None else [self.package.checksum]
+
     def chosen(self, split: str | None) -> tuple[str, ...]:
         """The splits that ``split`` stands for; ``None`` is the default one, or all where there is no default."""
         if split is None:
