@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from lib.experiments.parameters import RunParameters
+from lib.experiments.training import RunParameters, trained
 from lib.information import auto_mutual_information
 from lib.models import create
 from lib.models.enumeration import sequence_probabilities
 from lib.processes import PowerLawBinary
 from lib.processes.orthant import sign_block_law
-from lib.training import FitSettings, NextToken, fit, generate, position_losses
-from lib.training.checkpoint import save_checkpoint
+from lib.training import NextToken, generate, position_losses
 
 GROUPS = 10  # disjoint parts of the generated sequences, each measured alone: their spread is the sampling error
 
@@ -63,25 +62,15 @@ def run(
     training, validation = _data(chosen)
     options = {"seed": np.random.default_rng([seed, 0]), **chosen.options}
     model = create(chosen.architecture, 2, chosen.width, chosen.depth, **options).to(device)
-    course = fit(
+    course, result = trained(
         model,
         NextToken(training, validation, seed=seed, vocabulary=2),
-        FitSettings(**chosen.fit),
-        checkpoint=folder / "checkpoint.safetensors",
-        configuration={"parameters": chosen.model_dump(), "seed": seed},
+        chosen.fit,
+        folder,
+        described={"parameters": chosen.model_dump(), "seed": seed},
         label=f"{chosen.architecture} {chosen.width}x{chosen.depth} seed {seed}",
         progress=progress,
     )
-    weights = {name: tensor.float() for name, tensor in model.state_dict().items()}
-    save_checkpoint(folder / "model.safetensors", weights, {}, {"parameters": chosen.model_dump(), "seed": seed})
-    result: dict[str, Any] = {
-        "parameter_count": sum(parameter.numel() for parameter in model.parameters()),
-        "training_losses": course.training_losses,
-        "validation_losses": course.validation_losses,
-        "best_epoch": course.best_epoch,
-        "reason": course.reason,
-        "training_seconds": course.seconds,
-    }
     if course.best_epoch:
         result |= _measure(model, chosen, validation, seed, device)
     return result

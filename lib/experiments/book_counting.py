@@ -10,7 +10,7 @@ from pydantic import Field
 
 from lib.experiments.book_prediction import TEST, by_position, fixed_windows
 from lib.experiments.book_texts import named_documents, shelves
-from lib.experiments.parameters import RunParameters
+from lib.experiments.training import RunParameters
 from lib.models.discounted_counts import DiscountedCounts
 from lib.processes.corpora.catalogue import entry
 

@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from lib.experiments.book_texts import Shelf, Shelves, longest_document, named_documents, shelves
-from lib.experiments.parameters import RunParameters
+from lib.experiments.training import RunParameters, trained
 from lib.information.block_windows import Windows, document_windows
 from lib.models import SequenceModel, create
 from lib.models.learned_positions import LearnedPositionTransformer
 from lib.processes.corpora.catalogue import entry
-from lib.training import FitSettings, fit
+from lib.training import FitSettings
 from lib.training.book_windows import DocumentWindows, window_losses
-from lib.training.checkpoint import save_checkpoint
 
 TRAINED = ("transformer", "mamba", "mamba2", "lstm")
 EXACT_POSITIONS = 16  # recorded one by one; those after them in bins
@@ -100,25 +99,18 @@ def run(
         seed=seed,
     )
     model = _network(chosen, texts.vocabulary, np.random.default_rng([seed, 0])).to(device)
-    course = fit(
+    course, result = trained(
         model,
         task,
-        FitSettings(**chosen.fit),
-        checkpoint=folder / "checkpoint.safetensors",
-        configuration={"parameters": chosen.model_dump(), "seed": seed},
+        chosen.fit,
+        folder,
+        described={"parameters": chosen.model_dump(), "seed": seed},
         label=f"{chosen.architecture} {chosen.depth}x{chosen.width} at {chosen.context}, seed {seed}",
         progress=progress,
     )
-    described = {"parameters": chosen.model_dump(), "seed": seed}
-    save_checkpoint(folder / "model.safetensors", model.state_dict(), {}, described)
-    result: dict[str, Any] = {
+    result |= {
         **_sizes(model, chosen.context),
         **_texts_in_words(texts, test),
-        "training_losses": course.training_losses,
-        "validation_losses": course.validation_losses,
-        "best_epoch": course.best_epoch,
-        "reason": course.reason,
-        "training_seconds": course.seconds,
         "training_tokens": len(course.training_losses) * chosen.epoch_steps * _batch(chosen) * chosen.context,
         "tokens_per_second": task.tokens_per_second,
     }

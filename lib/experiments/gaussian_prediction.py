@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from lib.experiments.gaussian_information import captured, entry, own_information, restarted
-from lib.experiments.parameters import RunParameters
+from lib.experiments.training import RunParameters, trained
 from lib.models.gaussian_sizes import gaussian_language_model
 from lib.processes import HierarchicalGaussian
-from lib.training import FitSettings, fit
-from lib.training.checkpoint import save_checkpoint
 from lib.training.gaussian_metrics import GaussianScores, score
 from lib.training.gaussian_task import GaussianPrediction
 from lib.training.precision import checked_precision, matrix_products
@@ -78,29 +76,20 @@ def run(
         precision=chosen.precision,
     )
     with matrix_products(chosen.precision):
-        course = fit(
+        course, result = trained(
             model,
             task,
-            FitSettings(**chosen.fit),
-            checkpoint=folder / "checkpoint.safetensors",
-            configuration={"parameters": chosen.model_dump(), "seed": seed},
+            chosen.fit,
+            folder,
+            described={"parameters": chosen.model_dump(), "seed": seed},
             label=f"{chosen.size} at {law.length}, seed {seed}",
             progress=progress,
         )
-    save_checkpoint(
-        folder / "model.safetensors", model.state_dict(), {}, {"parameters": chosen.model_dump(), "seed": seed}
-    )
     half = law.length // 2
-    result: dict[str, Any] = {
+    result |= {
         "length": law.length,
-        "parameter_count": sum(parameter.numel() for parameter in model.parameters()),
         "state_size": model.state_size(half),  # what meets the last token of the first half: BOS and half - 1 tokens
         "scanned_state_size": model.scanned_state_size(half),
-        "training_losses": course.training_losses,
-        "validation_losses": course.validation_losses,
-        "best_epoch": course.best_epoch,
-        "reason": course.reason,
-        "training_seconds": course.seconds,
         "data_share": task.data_share,
         "tokens_per_second": task.tokens_per_second,
     }

@@ -16,13 +16,12 @@ from lib.experiments.ngram_counter import counted_laws, seen_contexts
 from lib.experiments.ngram_histories import Histories, altered_histories, rule_following
 from lib.experiments.ngram_inside import inside
 from lib.experiments.ngram_measures import Completions, complete, divergence_by_depth, next_word_laws
-from lib.experiments.parameters import RunParameters
+from lib.experiments.training import RunParameters, trained
 from lib.models import create
 from lib.processes.agreement import agreement_language
 from lib.processes.ngram_language import NgramLanguage
 from lib.processes.prefix_tree import PrefixTree
 from lib.theory.ngram_ssm import ngram_ssm
-from lib.training import FitSettings, fit
 from lib.training.sentence_prediction import SentencePrediction
 
 LANGUAGES = {"paper": NgramLanguage.from_paper, "agreement": agreement_language}
@@ -92,23 +91,15 @@ def run(
         reduction=chosen.reduction,
         penalty=_penalty(chosen, language.n),
     )
-    course = fit(
+    course, result = trained(
         model,
         task,
-        FitSettings(**chosen.fit),
-        checkpoint=folder / "checkpoint.safetensors",
-        configuration={"parameters": chosen.model_dump(), "seed": seed},
+        chosen.fit,
+        folder,
+        described={"parameters": chosen.model_dump(), "seed": seed},
         label=f"{chosen.architecture} {chosen.width} seed {seed}",
         progress=progress,
     )
-    result: dict[str, Any] = {
-        "parameter_count": sum(parameter.numel() for parameter in model.parameters()),
-        "training_losses": course.training_losses,
-        "validation_losses": course.validation_losses,
-        "best_epoch": course.best_epoch,
-        "reason": course.reason,
-        "training_seconds": course.seconds,
-    }
     if not course.best_epoch:
         return result
     seen = seen_contexts(tree, rows, language.n - 1)

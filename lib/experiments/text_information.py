@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from lib.experiments.parameters import RunParameters
 from lib.experiments.text_models import Model, Reading, is_text, read
+from lib.experiments.training import RunParameters
 from lib.information.block_scores import BlockScores, score_blocks
 from lib.information.block_windows import Windows, document_windows
 from lib.information.ngrams import ngram_entropy

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from lib.experiments.parameters import RunParameters
+from lib.experiments.training import RunParameters, trained
 from lib.information.block_scores import Scorer
 from lib.models import create
 from lib.models.pretrained import Characters, load_character_lstm, load_smollm2
@@ -20,7 +20,7 @@ from lib.processes.corpora.byte_pairs import BytePairs
 from lib.processes.corpora.catalogue import WEIGHTS, entry
 from lib.processes.corpora.sentence_starts import sentence_starts
 from lib.processes.corpora.tokens import encode_characters
-from lib.training import FitSettings, NextToken, fit
+from lib.training import NextToken
 
 SEPARATOR = "<|endoftext|>"  # between documents, in the training of SmolLM2
 HELD = 32  # rows of validation, at most: they are scored together
@@ -172,24 +172,16 @@ def _trained(
     held = min(HELD, len(data) // 20)
     options = {"seed": np.random.default_rng([seed, 0]), **model.options}
     network = create(model.architecture, vocabulary, model.width, model.depth, **options).to(device)
-    course = fit(
+    _, report = trained(
         network,
         NextToken(data[order[held:]], data[order[:held]], seed=seed, vocabulary=vocabulary),
-        FitSettings(**model.fit),
-        checkpoint=folder / "checkpoint.safetensors",
-        configuration={"model": model.model_dump(), "seed": seed},
+        model.fit,
+        folder,
+        described={"model": model.model_dump(), "seed": seed},
         label=f"{model.architecture} {model.width}x{model.depth} seed {seed}",
         progress=progress,
     )
-    report = {
-        "rows": len(data) - held,
-        "parameter_count": sum(parameter.numel() for parameter in network.parameters()),
-        "training_losses": course.training_losses,
-        "validation_losses": course.validation_losses,
-        "reason": course.reason,
-        "training_seconds": course.seconds,
-    }
-    return network, report
+    return network, {**report, "rows": len(data) - held}
 
 
 def is_text(name: str) -> bool:

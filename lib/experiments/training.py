@@ -1,12 +1,16 @@
-"""What a run needs to know besides its seed, and which part of it makes the run's question."""
+"""The common part of experiments that train: what a run needs to know, and how its training is done and described."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from lib.training.settings import FitSettings
+from lib.training import Fit, FitSettings, fit
+from lib.training.checkpoint import save_checkpoint
+from lib.training.tasks import Task
 
 
 class RunParameters(BaseModel):
@@ -42,3 +46,39 @@ class RunParameters(BaseModel):
                     continue
             found[name] = value
         return found
+
+
+def trained(
+    model: Any,
+    task: Task,
+    settings: Mapping[str, Any],
+    folder: Path,
+    *,
+    described: Mapping[str, Any],
+    label: str,
+    progress: bool,
+) -> tuple[Fit, dict[str, Any]]:
+    """Fit `model` in place, keep its weights in `folder`, and return the course with what every record says of it.
+
+    folder: for the checkpoint, from which a second call goes on, and `model.safetensors`. described: what the run is;
+    a checkpoint of another one is refused. settings: as FitSettings accepts them.
+    """
+    course = fit(
+        model,
+        task,
+        FitSettings(**settings),
+        checkpoint=folder / "checkpoint.safetensors",
+        configuration=described,
+        label=label,
+        progress=progress,
+    )
+    weights = {name: tensor.float() for name, tensor in model.state_dict().items()}
+    save_checkpoint(folder / "model.safetensors", weights, {}, dict(described))
+    return course, {
+        "parameter_count": sum(parameter.numel() for parameter in model.parameters()),
+        "training_losses": course.training_losses,
+        "validation_losses": course.validation_losses,
+        "best_epoch": course.best_epoch,
+        "reason": course.reason,
+        "training_seconds": course.seconds,
+    }
