@@ -145,7 +145,7 @@ def test_rows_of_training_are_spread_over_every_document():
 
 
 def test_documents_that_are_too_short_are_refused_before_any_training(tmp_path, monkeypatch):
-    monkeypatch.setattr("lib.experiments.text_models.fit", lambda *a, **k: pytest.fail("trained"))
+    monkeypatch.setattr("lib.experiments.text_models.trained", lambda *a, **k: pytest.fail("trained"))
     with pytest.raises(ValueError, match=r"has \d+ tokens, too few for a window of 1000000"):
         run(check(changed(longest=1_000_000)), 0, tmp_path)
 
