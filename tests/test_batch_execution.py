@@ -91,6 +91,17 @@ def checked(work: Job) -> list[tuple[str, str]]:
     return [(record["part"], record["outcome"]) for record in records.read(work.records)]
 
 
+def test_records_lie_beside_the_executed_copy_wherever_the_page_works(
+    make_page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = make_page("page", CHECK.format(1, "a"), "import os; print(os.environ['BOOK_RECORDS_DIR'])")
+    work = Job(page, {}, "smoke", Path("out") / page.name)
+    execute(work)
+    assert checked(work) == [("a", "holds")]
+    assert outputs(work.notebook).split()[-1] == str(tmp_path / "out")
+
+
 def test_a_page_that_fails_keeps_its_records_and_the_failing_check_until_it_passes(make_page, tmp_path: Path) -> None:
     def run(*cells: str) -> Job:
         work = job(make_page("page", *cells), tmp_path)

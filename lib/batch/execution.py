@@ -94,8 +94,8 @@ def execute(job: Job, progress: bool = False) -> Outcome:
     environment = {
         "BOOK_PAGE": job.page.name,
         "BOOK_PROFILE": job.profile,
-        "BOOK_RECORDS": str(partial_records),
-        "BOOK_RECORDS_DIR": str(job.target.parents[job.page.name.count("/")]),
+        "BOOK_RECORDS": str(partial_records.absolute()),  # the kernel works in the folder of the page
+        "BOOK_RECORDS_DIR": str(job.target.absolute().parents[job.page.name.count("/")]),
         "TQDM_DISABLE": "1",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
