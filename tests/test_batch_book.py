@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -12,8 +13,11 @@ import pytest
 import yaml
 
 from lib import ROOT
+from lib.batch import book
+from lib.batch.execution import Job
 from lib.batch.identity import digest, page_key
-from lib.batch.pages import find_page
+from lib.batch.pages import Page, find_page
+from lib.report import claims, records
 
 HEAD = """---
 jupytext:
@@ -96,3 +100,20 @@ def test_the_key_of_a_page_changes_with_all_that_its_numbers_depend_on(monkeypat
     assert key != page_key(page, "smoke", {"seed": 1})
     monkeypatch.setattr("lib.batch.identity.tree_digest", lambda *folders, suffixes: digest(["another lib"]))
     assert key != page_key(page, "smoke", {})
+
+
+def test_checks_that_fail_are_never_kept_for_later_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(book, "ROOT", tmp_path)
+    pages = [Page(f"notebooks/{name}", tmp_path) for name in ("some", "none", "empty")]
+    jobs = [Job(page, {}, "laptop", tmp_path / page.name) for page in pages]
+    monkeypatch.setenv("BOOK_PROFILE", "laptop")
+    for work, parts in zip(jobs, ("ab", "b", ""), strict=True):
+        monkeypatch.setenv("BOOK_RECORDS", str(work.records))
+        for part in parts:
+            with contextlib.suppress(claims.ClaimFailed):
+                claims.check("shen-eq46", 1, 1 if part == "a" else 2, 0.1, part=part)
+    jobs[2].records.touch()
+    (kept,) = book.record_claims(jobs, "laptop")
+    assert kept == tmp_path / "results" / "claims" / "laptop" / "some.jsonl"
+    assert list(records.read(kept)) == [one for one in records.read(jobs[0].records) if one["part"] == "a"]
+    assert [path.name for path in kept.parent.iterdir()] == ["some.jsonl"]

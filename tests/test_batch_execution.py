@@ -15,6 +15,7 @@ import pytest
 
 from lib import ROOT
 from lib.batch.execution import Job, execute, execute_all
+from lib.report import records
 
 
 def job(page, tmp_path: Path, **parameters) -> Job:
@@ -73,13 +74,59 @@ def test_another_key_means_not_done(make_page, tmp_path: Path) -> None:
     assert json.loads(work.stamp.read_text())["key"] == "k"
 
 
-def test_records_of_checks_appear_only_when_the_page_succeeds(make_page, tmp_path: Path) -> None:
+def test_records_of_checks_appear_when_the_page_ends(make_page, tmp_path: Path) -> None:
     write = "import os; open(os.environ['BOOK_RECORDS'], 'a').write('{}\\n')"
-    good, bad = job(make_page("good", write), tmp_path), job(make_page("bad", write, "1/0"), tmp_path)
-    for work in (good, bad):
-        execute(work)
+    see = "import pathlib; print(*(p.name for p in pathlib.Path(os.environ['BOOK_RECORDS_DIR']).rglob('*.jsonl')))"
+    good = job(make_page("good", write, see), tmp_path)
+    execute(good)
     assert good.records.read_text() == "{}\n"
-    assert not bad.records.exists() and not list(bad.target.parent.glob("*partial*"))
+    assert outputs(good.notebook).split() == [f"good.partial-{os.getpid()}.jsonl"]
+    assert not list(good.target.parent.glob("*partial*"))
+
+
+CHECK = "from lib.report.claims import check\ncheck('shen-eq46', 1, {}, 0.1, part='{}')"
+
+
+def checked(work: Job) -> list[tuple[str, str]]:
+    return [(record["part"], record["outcome"]) for record in records.read(work.records)]
+
+
+def test_records_lie_beside_the_executed_copy_wherever_the_page_works(
+    make_page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = make_page("page", CHECK.format(1, "a"), "import os; print(os.environ['BOOK_RECORDS_DIR'])")
+    work = Job(page, {}, "smoke", Path("out") / page.name)
+    execute(work)
+    assert checked(work) == [("a", "holds")]
+    assert outputs(work.notebook).split()[-1] == str(tmp_path / "out")
+
+
+def test_a_page_that_fails_keeps_its_records_and_the_failing_check_until_it_passes(make_page, tmp_path: Path) -> None:
+    def run(*cells: str) -> Job:
+        work = job(make_page("page", *cells), tmp_path)
+        execute(work)
+        assert not list(work.target.parent.glob("*partial*"))
+        return work
+
+    assert checked(run(*(CHECK.format(1, part) for part in "abc"))) == [("a", "holds"), ("b", "holds"), ("c", "holds")]
+    failing = run(CHECK.format(1, "a"), CHECK.format(2, "b"), CHECK.format(1, "c"))
+    assert checked(failing) == [("a", "holds"), ("b", "fails")] and not failing.is_done()
+    *_, last = records.read(failing.records)
+    assert last["sentence"].startswith("does not hold: 1 against 2")
+    assert checked(run("1/0")) == [("a", "holds"), ("b", "fails")]
+    assert checked(run(CHECK.format(1, "a"), "1/0", CHECK.format(1, "b"))) == [("a", "holds"), ("b", "fails")]
+    passing = run(*(CHECK.format(1, part) for part in "abc"))
+    assert checked(passing) == [("a", "holds"), ("b", "holds"), ("c", "holds")] and passing.is_done()
+
+
+def test_a_process_that_dies_leaves_the_records_of_its_page(make_page, tmp_path: Path) -> None:
+    die = "import os, signal; os.kill(os.getppid(), signal.SIGKILL); os._exit(1)"
+    dying = job(make_page("dying", CHECK.format(1, "a"), die), tmp_path)
+    other = job(make_page("other", "1"), tmp_path)
+    outcomes = {outcome.page: outcome for outcome in execute_all([dying, other], 2, lambda outcome: None)}
+    assert outcomes[dying.page.name].failed and not outcomes[other.page.name].failed
+    assert checked(dying) == [("a", "holds")] and not list(dying.target.parent.glob("*partial*"))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows kernels use TCP")

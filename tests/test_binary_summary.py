@@ -15,7 +15,7 @@ from lib.experiments.binary_summary import (
     of_network,
     trained_runs,
 )
-from lib.experiments.seed_verdicts import agreement, judge
+from lib.experiments.seed_verdicts import agreement, judge, why_unresolved
 from lib.information import auto_mutual_information
 from lib.information.grouped_curve import grouped_curve
 from lib.processes import PowerLawBinary
@@ -116,7 +116,9 @@ def test_agreement_needs_every_seed_and_difference_needs_every_seed_of_a_case() 
 
 def test_a_judgement_is_recorded_as_what_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     said: list[dict] = []
+    left_open: list[dict] = []
     monkeypatch.setattr(claims, "check", lambda claim, measured, **rest: said.append({"measured": measured, **rest}))
+    monkeypatch.setattr(claims, "undecided", lambda claim, **rest: left_open.append({"claim": claim, **rest}))
     common = {"part": "p", "explanation": "too few epochs", "at_most": 1.0}
     judge("shen-fig1a", [0.0, 0.5, 1.0, 0.5], profile="laptop", **common)
     judge("shen-fig1a", [0.0, 0.5, 1.0, 0.5], profile="paper", **common)
@@ -124,7 +126,31 @@ def test_a_judgement_is_recorded_as_what_it_is(monkeypatch: pytest.MonkeyPatch, 
     judge("shen-fig1a", [0.0, 3.0, 4.0, 4.0], profile="laptop", **common)
     assert [one["outcome"] for one in said] == ["reduced", "holds", "differs"]
     assert np.array_equal(said[2]["measured"], [2, 3, 4, 2]) and said[2]["note"] == "too few epochs"
-    assert "not resolved" in capsys.readouterr().out
+    assert left_open == [{
+        "claim": "shen-fig1a", "part": "p", "reason": "seeds disagree", "note": "", "paper": None,
+        "sentence": "4 values in [0, 4], asked for: at most 1 in every seed, or outside in every seed of a case",
+    }]  # fmt: skip
+
+
+def test_the_reason_of_no_verdict_is_the_one_that_kept_it_from_being_given() -> None:
+    nan, open_because = np.nan, {}
+    for reason, values, bounds in (
+        ("seeds disagree", [1, 2, 0.9, 2], {"at_least": 1}),
+        ("seeds disagree", [-1, 5, 1, 1], {"at_least": 0, "at_most": 4}),
+        ("seeds disagree", [[1, 2, 3, 3], [0, 0, 5, 5]], {"at_least": 1}),
+        ("seeds disagree", [[-1, -1, 0, -1]], {"at_most": -1, "gap": 1.5}),  # three name a law, the fourth names none
+        ("interval too wide", [0, 0, 0, 0], {"at_most": -1, "gap": 1.5}),  # all alike: no fit tells the laws apart
+        ("interval too wide", [[-1, -1, -1, -1], [0, 0, 0, 0]], {"at_most": -1, "gap": 1.5}),
+        ("precondition not met", [1, 2, nan, 2], {"at_least": 1}),
+        ("precondition not met", [[1, 2, 3, 3], [nan, nan, nan, nan]], {"at_least": 1}),
+        ("precondition not met", [[1, 2, 0.9, 3], [2, nan, 3, 3]], {"at_least": 1}),
+    ):
+        assert agreement(values, **bounds) == "unresolved"
+        open_because.setdefault(why_unresolved(values, **bounds), []).append(reason)
+    assert {reason: set(told) for reason, told in open_because.items()} == {reason: {reason} for reason in open_because}
+    assert len(open_because) == 3
+    with pytest.raises(ValueError, match="needed"):
+        why_unresolved([1, 2, 3])
 
 
 def test_tables_say_what_the_runs_are() -> None:

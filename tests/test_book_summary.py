@@ -193,7 +193,22 @@ def test_a_verdict_that_the_numbers_do_not_carry_raises():
         claims.check("l2m-fig5", ends, at_least=0.15, part="x", outcome="reduced")
     with pytest.raises(claims.ClaimFailed):
         claims.check("l2m-fig5", ends, at_least=0, part="x", outcome="differs", note="it would agree")
-    judge_contrasts("l2m-fig5", {}, at_least=0, part="nothing", explanation="")  # a line, and no record
+
+
+def test_what_decides_nothing_is_recorded_with_its_reason(capsys: pytest.CaptureFixture[str]):
+    def reason(*cases: Contrast, **bounds: float) -> str:
+        named = {str(number): case for number, case in enumerate(cases)}
+        judge_contrasts("l2m-fig5", named, part="p", explanation="", **bounds)
+        line = capsys.readouterr().out
+        assert line.startswith("◇ ran, undecided · l2m-fig5 (p): ")
+        return line.split("(p): ")[1].split(":")[0]
+
+    one_off, wide = Contrast(0.2, 0.1, 0.3, (0.3, 0.4, -0.01)), Contrast(0.3, -0.1, 0.7, (0.25, 0.3, 0.35))
+    two_seeds, missing = Contrast(0.3, -0.2, 0.4, (0.25, 0.3)), Contrast(math.nan, math.nan, math.nan, ())
+    assert reason(at_least=0) == "precondition not met"
+    assert reason(*CASES, one_off, at_least=0) == reason(one_off, at_most=0) == "seeds disagree"
+    assert reason(*CASES, wide, at_least=0) == reason(wide, one_off, at_most=0) == "interval too wide"
+    assert reason(*CASES, two_seeds, at_least=0) == reason(wide, missing, at_least=0) == "precondition not met"
 
 
 def verdict(cases: dict[str, Contrast], part: str, **bounds: float) -> str:

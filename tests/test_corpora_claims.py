@@ -54,10 +54,13 @@ def test_a_steep_curve_is_not_called_level(remembering: Tail) -> None:
     claims.check("shen-fig3d", remembering.last[0], at_least=0.0)
 
 
-def test_a_tail_that_is_there_is_not_called_unresolved(remembering: Tail) -> None:
+def test_a_tail_that_is_there_is_checked_and_not_left_undecided(remembering: Tail, memoryless: Tail) -> None:
     for value, bound in ((remembering.last[0], 0.0), (remembering.favoured, 0.9)):
+        claims.check("shen-fig3d", value, at_least=bound)
         with pytest.raises(claims.ClaimFailed):
-            claims.check("shen-fig3d", value, at_most=bound, outcome="reduced", note="not resolved")
+            claims.check("shen-fig3d", value, at_most=bound, outcome="reduced", note="undecided")
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("shen-fig3d", memoryless.favoured, at_least=0.9)
 
 
 def test_a_wrong_exponent_fails(remembering: Tail) -> None:

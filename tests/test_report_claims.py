@@ -5,6 +5,7 @@ from __future__ import annotations
 import html.parser
 import json
 import os
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -209,11 +210,76 @@ def test_a_record_holds_what_was_compared(record_file: Path) -> None:
     assert (fourth["at_least"], fourth["at_most"]) == (2, None)
 
 
-def test_a_failed_check_records_nothing(record_file: Path) -> None:
+FAILING: dict[str, tuple[dict[str, Any], str]] = {
+    "no agreement": ({"expected": 2.0, "tolerance": 0.1}, "does not hold: 1 against 2; .*exceeds 0.1; at noon"),
+    "no difference": (
+        {"expected": 1.0, "tolerance": 0.1, "outcome": "differs"},
+        "agrees with the paper, but is said to differ: 1 against 1",
+    ),
+    "nothing to correct": (
+        {"expected": 1.0, "tolerance": 0.1, "outcome": "corrected", "erratum": 8, "printed": 1.05},
+        "needs no erratum 8, the printed form agrees too: 1 against 1.05",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FAILING)
+def test_a_failing_check_is_recorded_before_it_raises(case: str, record_file: Path) -> None:
+    arguments, sentence = FAILING[case]
     check(KNOWN, 1.0, 1.0, 0.1)
     with pytest.raises(ClaimFailed):
+        check(KNOWN, 1.0, **arguments, part="angle", note="at noon", paper="Eq. 46")
+    good, bad = records.read(record_file)
+    assert good["outcome"] == "holds" and good.get("stated") is None
+    assert bad["outcome"] == "fails" and bad["stated"] == arguments.get("outcome", "holds")
+    assert re.match(sentence, bad["sentence"])
+    assert (bad["part"], bad["measured"], bad["paper"]) == ("angle", 1.0, "Eq. 46")
+    assert [bad[key] for key in ("expected", "page", "profile")] == [
+        arguments["expected"], good["page"], good["profile"]]  # fmt: skip
+
+
+def test_a_check_that_fails_raises_although_it_cannot_be_recorded(record_file: Path) -> None:
+    record_file.parent.write_text("a file in the place of the folder")
+    with pytest.raises(ClaimFailed, match="does not hold"):
         check(KNOWN, 1.0, 2.0, 0.1)
-    assert len(list(records.read(record_file))) == 1
+
+
+def test_what_is_undecided_is_recorded_with_its_reason(record_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = {"part": "every width", "sentence": "4 values in [1, 2], asked for: at most 1", "note": "few", "paper": 0.8}
+    for reason in records.REASONS:
+        claims.undecided(KNOWN, reason=reason, **said)
+    found = list(records.read(record_file))
+    assert [one["reason"] for one in found] == list(records.REASONS)
+    assert all((one["outcome"], one["paper"], one["note"]) == ("undecided", 0.8, "few") for one in found)
+    assert found[1]["sentence"] == "seeds disagree: 4 values in [1, 2], asked for: at most 1; few"
+    assert found[1]["anchor"] == anchor(KNOWN, "every width")
+    line = capsys.readouterr().out.splitlines()[1]
+    assert line == "◇ ran, undecided · shen-eq46 (every width): " + found[1]["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"reason": "bored"}, "unknown reason 'bored', known: not converged, seeds disagree, interval too wide"),
+        ({"reason": ""}, "unknown reason ''"),
+        ({"part": ""}, "part=''"),
+        ({"sentence": ""}, "sentence=''"),
+        ({"claim": "shen-eq466"}, "unknown claim"),
+        ({"paper": float("nan")}, "field paper: NaN"),
+    ],
+)
+def test_an_undecided_part_without_its_reason_is_refused(changes: Any, message: str, record_file: Path) -> None:
+    said = {"claim": KNOWN, "part": "p", "reason": "not converged", "sentence": "s"}
+    with pytest.raises(ValueError, match=message):
+        claims.undecided(**(said | changes))
+    assert not record_file.exists()
+
+
+@pytest.mark.parametrize("outcome", ["undecided", "fails", "not yet"])
+def test_no_comparison_is_said_to_fail_or_to_be_undecided(outcome: str, record_file: Path) -> None:
+    with pytest.raises(ValueError, match="known: holds, reduced, corrected, differs"):
+        check(KNOWN, 1.0, 1.0, 0.1, outcome=outcome)
+    assert not record_file.exists()
 
 
 def test_without_a_record_file_a_check_only_prints(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -299,6 +365,8 @@ def test_a_verdict_is_a_line_with_anchor_word_and_link(monkeypatch: pytest.Monke
     }
     assert ("a", {"href": "../../book/scorecard.html#scorecard-shen-eq46"}) in outline.found
     assert "holds at reduced scale" in outline.text and "<angle> & more" in outline.text
+    claims.undecided(KNOWN, part="x", reason="seeds disagree", sentence="1 < 2")
+    assert 'class="claim-verdict claim-undecided"' in shown[1]._repr_html_() and "1 &lt; 2" in shown[1]._repr_html_()
 
 
 def test_anchors_are_plain() -> None:

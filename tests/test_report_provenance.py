@@ -38,24 +38,16 @@ def test_outside_a_checkout_the_commit_is_unknown(tmp_path: Path, monkeypatch: p
     assert provenance._commit() == "unknown"
 
 
-def test_the_code_version_follows_names_and_contents_of_sources(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("one = 1\n")
-    first = provenance.code_version(tmp_path)
-    (tmp_path / "notes.txt").write_text("not code")
-    assert provenance.code_version(tmp_path) == first
-    (tmp_path / "a.py").write_text("one = 2\n")
-    changed = provenance.code_version(tmp_path)
-    (tmp_path / "a.py").rename(tmp_path / "b.py")
-    assert len({first, changed, provenance.code_version(tmp_path)}) == 3
-
-
-def test_moving_a_line_between_two_files_changes_the_code_version(tmp_path: Path) -> None:
-    versions = set()
-    for first, second in (("x\n", "y\n"), ("x\ny\n", ""), ("", "x\ny\n")):
-        (tmp_path / "a.py").write_text(first)
-        (tmp_path / "b.py").write_text(second)
-        versions.add(provenance.code_version(tmp_path))
-    assert len(versions) == 3
+def test_a_process_that_executes_a_page_tells_the_code_of_that_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(provenance.sources, "digest", lambda page=None: seen.append(page) or f"{page}".ljust(64, "0"))
+    assert provenance.code_version() == "None00000000"
+    assert provenance.code_version("book/index") == "book/index00"
+    monkeypatch.setenv("BOOK_PAGE", "notebooks/a")
+    assert provenance.collect()["code"] == "notebooks/a0"
+    monkeypatch.setenv("BOOK_PAGE", "notebooks/b")
+    assert provenance.collect()["code"] == "notebooks/b0"
+    assert seen == [None, "book/index", "notebooks/a", "notebooks/b"]
 
 
 def test_the_footer_names_profile_seed_data_and_runs(

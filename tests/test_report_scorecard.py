@@ -1,4 +1,4 @@
-"""The scorecard: statuses come from records alone, the worst part and the highest profile decide."""
+"""The scorecard: statuses come from records alone, the worst part and the highest profile decide, nothing is hidden."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from lib.report import records, scorecard
 from lib.report.catalogue import PAPERS, catalogue
+from lib.report.claims import check
 from lib.report.scorecard import counting, counts, load_records, rows, text_table
 from lib.report.scorecard_html import Counts, Table
 from lib.report.scorecard_values import paper_value, recorded
@@ -52,8 +53,11 @@ def test_without_records_every_claim_is_not_yet() -> None:
     [
         (["holds"], "holds"),
         (["holds", "reduced"], "reduced"),
-        (["corrected", "reduced", "holds"], "corrected"),
-        (["holds", "differs", "corrected", "reduced"], "differs"),
+        (["holds", "corrected"], "corrected"),
+        (["corrected", "reduced", "holds"], "reduced"),
+        (["reduced", "undecided", "holds"], "undecided"),
+        (["holds", "differs", "corrected", "reduced", "undecided"], "differs"),
+        (["differs", "fails", "holds"], "fails"),
     ],
 )
 def test_a_claim_has_the_worst_verdict_of_its_parts(outcomes: list[str], worst: str) -> None:
@@ -84,7 +88,8 @@ def test_a_check_on_another_page_is_another_part() -> None:
 
 def test_records_of_one_claim_leave_the_others_not_yet() -> None:
     found = counts(rows([record()]))
-    assert found == {"holds": 1, "reduced": 0, "corrected": 0, "differs": 0, "not yet": len(catalogue()) - 1}
+    assert found.pop("holds") == 1 and found.pop("not yet") == len(catalogue()) - 1
+    assert set(found) == {"reduced", "corrected", "undecided", "differs", "fails"} and not any(found.values())
 
 
 def test_a_record_of_an_unknown_claim_is_refused() -> None:
@@ -104,7 +109,10 @@ def test_the_text_table_names_every_claim_once_with_symbol_word_and_counts() -> 
         assert sum(f" {claim.id} " in line for line in lines) == 1
     assert any(line.startswith("✓ holds") and "shen-eq46" in line for line in lines)
     assert any("angle: 1 against 1" in line and "[smoke]" in line for line in lines)
-    assert lines[-1] == "74 claims: 1 holds, 0 holds at reduced scale, 1 corrected, 0 differs, 72 not yet"
+    assert lines[-1] == (
+        "74 claims: 1 holds · 0 holds at reduced scale · 1 corrected · 0 differs · 0 ran, undecided · 72 not yet; "
+        "of which 0 rest on records of older code"
+    )
     assert text_table([], paper="ngram2024").count("\n") == 13
 
 
@@ -232,7 +240,7 @@ def test_a_folded_check_names_its_page_and_profile_only_where_they_are_others() 
         ([("a", "holds", None), ("b", "holds", None)], "a"),
         ([("a", "holds", None), ("b", "holds", 0.79)], "b"),
         ([("a", "holds", 0.79), ("b", "differs", None)], "b"),
-        ([("a", "corrected", None), ("b", "reduced", 0.79), ("c", "corrected", 1.0)], "c"),
+        ([("a", "reduced", None), ("b", "corrected", 0.79), ("c", "reduced", 1.0)], "c"),
     ],
 )
 def test_the_worst_part_decides_and_of_several_the_one_with_a_value_of_the_paper(
@@ -256,6 +264,11 @@ def test_no_part_decides_where_nothing_was_checked() -> None:
         (["differs", "corrected", "differs"], "2 of 3 parts differ"),
         (["holds", "corrected"], "1 of 2 parts is corrected"),
         (["reduced", "holds", "reduced"], "2 of 3 parts hold at reduced scale"),
+        (["undecided", "holds", "holds", "reduced"], "1 of 4 parts is undecided"),
+        (["undecided", "undecided", "holds"], "2 of 3 parts are undecided"),
+        (["undecided", "differs"], "1 of 2 parts differs"),
+        (["fails", "holds"], "1 of 2 parts fails"),
+        (["fails", "fails", "differs"], "2 of 3 parts fail"),
     ],
 )
 def test_a_row_says_how_many_parts_have_its_verdict_if_not_all_have(outcomes: list[str], share: str) -> None:
@@ -335,12 +348,18 @@ def test_the_note_of_the_decisive_check_is_whole_and_those_of_the_others_are_cut
 def test_counts_add_up() -> None:
     everything = rows([record(), record(claim="kerg-prop4", outcome="differs")])
     by_paper = {paper: counts([row for row in everything if row.claim.paper == paper]) for paper in PAPERS}
-    markup = Counts(by_paper, counts(everything))._repr_html_()
-    cells = [int(piece.split("</td>")[0]) for piece in markup.split("<td>")[1:]]
-    lines = [cells[start : start + 5] for start in range(0, len(cells), 5)]
-    assert [sum(column) for column in zip(*lines[:-1], strict=True)] == lines[-1]
-    assert sum(lines[-1]) == len(catalogue())
-    assert lines[0] == [1, 0, 0, 0, 25] and lines[2] == [0, 0, 0, 1, 16]
+    lines = counted(Counts(by_paper, counts(everything), counts([])))
+    papers, (whole, older) = [[int(cell) for cell in line] for line in lines[:4]], lines[4:]
+    assert [sum(column) for column in zip(*papers, strict=True)] == [int(cell) for cell in whole]
+    assert sum(map(int, whole)) == len(catalogue())
+    assert papers[0] == [1, 0, 0, 0, 0, 25] and papers[2] == [0, 0, 0, 1, 0, 16]
+    assert older == ["0", "0", "0", "0", "0", "–"]
+
+
+def counted(table: Counts) -> list[list[str]]:
+    """The cells of the table, a list for each of its rows."""
+    body = table._repr_html_().split("<tbody>")[1]
+    return [[cell.split("</td>")[0] for cell in row.split("<td>")[1:]] for row in body.split("<tr")[1:]]
 
 
 def test_the_page_functions_show_what_is_recorded(
@@ -353,4 +372,271 @@ def test_the_page_functions_show_what_is_recorded(
     scorecard.show_counts()
     shown = capsys.readouterr().out
     assert "✓ holds" in shown
-    assert shown.strip().endswith("1 holds, 0 holds at reduced scale, 0 corrected, 0 differs, 73 not yet")
+    assert shown.strip().endswith(
+        "1 holds · 0 holds at reduced scale · 0 corrected · 0 differs · 0 ran, undecided · 73 not yet; "
+        "of which 1 rests on records of older code"
+    )
+
+
+# --- older code
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Empty folders of committed and of live records; the present code of every page is "new"."""
+    monkeypatch.setattr(scorecard, "COMMITTED", tmp_path / "committed")
+    monkeypatch.setattr(scorecard, "current_code", lambda page: "new")
+    return tmp_path / "committed" / "laptop" / "x.jsonl", tmp_path / "live" / "smoke" / "x.jsonl"
+
+
+def made_by(code: str, profile: str = "laptop", date: str = "2026-01-01", **changes: Any) -> records.Record:
+    origin = {"date": f"{date}T12:00:00+00:00", "code": code, "commit": f"c-{code}"}
+    return record(profile=profile, **changes) | {"provenance": origin}
+
+
+def loaded(folders: tuple[Path, Path]) -> list[records.Record]:
+    return load_records([folders[1].parent])
+
+
+def test_a_record_of_older_code_says_so_everywhere(folders: tuple[Path, Path]) -> None:
+    write(folders[0], made_by("old", date="2025-12-24"), made_by("new", claim="shen-eq53"))
+    text, page = text_table(loaded(folders)), table(*loaded(folders))
+    of_old, of_new = (next(line for line in text.splitlines() if name in line) for name in ("shen-eq46", "shen-eq53"))
+    assert "(older code)" in of_old and "older" not in of_new
+    assert "[laptop, older code of 2025-12-24, commit c-old]" in text and "[laptop]" in text
+    assert text.endswith("of which 1 rests on records of older code")
+    assert page.text.count("↺ older code") == 1
+    assert "laptop, 2025-12-24, commit c-old, older code old" in page.text
+    assert "laptop, 2026-01-01, commit c-new, code new" in page.text
+    everything = rows(loaded(folders))
+    older = counts([row for row in everything if row.older])
+    assert counted(Counts({}, counts(everything), older)) == [
+        ["2", "0", "0", "0", "0", str(len(catalogue()) - 2)],
+        ["1", "0", "0", "0", "0", "–"],
+    ]
+
+
+def test_the_counts_on_a_page_say_how_many_claims_rest_on_older_code(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(folders[0], made_by("old"), made_by("old", claim="shen-eq53"), made_by("new", claim="shen-eq47"))
+    scorecard.show_counts()
+    assert "of which 2 rest on records of older code" in capsys.readouterr().out
+
+
+def test_a_claim_says_how_many_of_its_parts_are_of_older_code(folders: tuple[Path, Path]) -> None:
+    write(folders[0], made_by("old", part="a"), made_by("new", part="b"), made_by("old", part="c"))
+    assert "2 of 3 parts of older code" in text_table(loaded(folders))
+    page = table(*loaded(folders))
+    assert "↺ 2 of 3 parts of older code" in page.text
+    folded = page.text.split("more checks")[1]
+    assert folded.count("older code") == 1 and "older code of" not in folded  # the same day and commit as the row's own
+
+
+def test_a_check_that_is_made_now_is_of_the_present_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scorecard, "COMMITTED", tmp_path / "none")
+    monkeypatch.setenv("BOOK_PAGE", PAGE)
+    monkeypatch.setenv("BOOK_RECORDS", str(tmp_path / "x.jsonl"))
+    check("shen-eq46", 1.0, 1.0, 0.1)
+    (now,) = load_records([tmp_path])
+    assert not now["older"]
+    assert now["provenance"]["code"] == scorecard.current_code(PAGE)
+    (tmp_path / "x.jsonl").unlink()
+    write(tmp_path / "x.jsonl", made_by("0" * 12))
+    assert load_records([tmp_path])[0]["older"]
+
+
+def test_at_one_profile_the_present_code_counts_whatever_the_dates(folders: tuple[Path, Path]) -> None:
+    write(folders[0], made_by("old", outcome="differs", date="2026-03-03"))
+    write(folders[1], made_by("new", date="2026-02-02"))
+    assert status(*loaded(folders)) == "holds" and "older" not in text_table(loaded(folders)).split(";")[0]
+
+
+@pytest.mark.parametrize(
+    ("laptop", "smoke", "told"),
+    [
+        ("reduced", "reduced", "the smoke check of the present code agrees"),
+        ("reduced", "holds", "the smoke check of the present code agrees"),
+        ("differs", "differs", "the smoke check of the present code agrees"),
+        ("reduced", "differs", "the smoke check of the present code says: differs"),
+        ("differs", "undecided", "the smoke check of the present code says: ran, undecided"),
+        ("holds", "corrected", "the smoke check of the present code says: corrected"),
+    ],
+)
+def test_beside_a_laptop_record_of_older_code_stands_what_the_present_code_says(
+    folders: tuple[Path, Path], laptop: str, smoke: str, told: str
+) -> None:
+    write(folders[0], made_by("old", outcome=laptop, measured=7.0))
+    reason = {"reason": "seeds disagree"} if smoke == "undecided" else {}
+    write(folders[1], made_by("new", "smoke", outcome=smoke, measured=1.0, **reason))
+    (row,) = [row for row in rows(loaded(folders)) if row.parts]
+    assert row.status == laptop and row.decisive["measured"] == 7.0  # the value is that of the higher profile
+    page = table(*loaded(folders))
+    assert told in page.text and told in text_table(loaded(folders))
+    assert "↺ older code" in page.text
+
+
+@pytest.mark.parametrize(
+    ("laptop", "smoke"), [("new", "new"), ("new", "old"), ("old", "old")], ids=["fresh", "fresh laptop", "both old"]
+)
+def test_without_a_live_check_of_the_present_code_nothing_is_said_of_one(
+    folders: tuple[Path, Path], laptop: str, smoke: str
+) -> None:
+    write(folders[0], made_by(laptop))
+    write(folders[1], made_by(smoke, "smoke"))
+    text = text_table(loaded(folders))
+    assert "present code" not in text and "present code" not in table(*loaded(folders)).text
+    assert ("older code of" in text) is (laptop == "old")
+
+
+# --- checks that fail
+
+
+@pytest.mark.parametrize("earlier", ["smoke", "laptop", "paper"])
+def test_a_live_check_that_fails_is_hidden_by_no_earlier_record(folders: tuple[Path, Path], earlier: str) -> None:
+    write(folders[0], made_by("new", earlier, part="a"), made_by("new", earlier, part="b"))
+    assert status(*loaded(folders)) == "holds"
+    failing = made_by("new", "smoke", "2026-02-02", part="a", outcome="fails", sentence="does not hold: 3 against 1")
+    write(folders[1], failing)
+    assert status(*loaded(folders)) == "fails"
+    text, page = text_table(loaded(folders)), table(*loaded(folders))
+    assert any(line.startswith("✗ check fails") and "(1 of 2 parts fails)" in line for line in text.splitlines())
+    assert "1 check fails" in text.splitlines()[-1]
+    for shown in (text, page.text):
+        assert "does not hold: 3 against 1" in shown and "check fails" in shown
+    assert [link for link in page.all("a", "href") if "#" not in str(link)]  # it stands on no page
+    folders[1].unlink()
+    write(folders[1], made_by("new", "smoke", "2026-02-03", part="a"))  # the page ran again and passed
+    assert status(*loaded(folders)) == "holds" and "fails" not in text_table(loaded(folders))
+
+
+def test_a_check_that_failed_and_then_passed_at_its_profile_has_passed(folders: tuple[Path, Path]) -> None:
+    write(folders[1], made_by("new", "smoke", "2026-02-02", outcome="fails"), made_by("new", "smoke", "2026-02-03"))
+    assert status(*loaded(folders)) == "holds"
+
+
+def test_a_failing_check_is_shown_although_a_later_one_at_another_profile_passes(folders: tuple[Path, Path]) -> None:
+    write(folders[1], made_by("new", "smoke", "2026-02-02", outcome="fails"), made_by("new", "laptop", "2026-02-03"))
+    assert status(*loaded(folders)) == "fails"
+
+
+def test_the_status_of_failing_checks_is_counted_where_there_are_any() -> None:
+    for outcome, heads in (("holds", 0), ("fails", 1)):
+        everything = rows([record(outcome=outcome)])
+        markup = Counts({}, counts(everything), counts([]))._repr_html_()
+        assert markup.count("check fails") == heads
+        assert sum(int(cell) for cell in counted(Counts({}, counts(everything), counts([])))[0]) == len(catalogue())
+
+
+# --- what ran and is undecided
+
+
+def test_an_undecided_part_is_shown_with_reason_and_sentence_and_counted(folders: tuple[Path, Path]) -> None:
+    open_part = made_by("new", part="b", outcome="undecided", reason="seeds disagree", paper=0.76,
+                        sentence="seeds disagree: 4 values in [1, 2], asked for: at most 1; few epochs",
+                        note="few epochs")  # fmt: skip
+    for key in ("measured", "expected", "tolerance"):
+        del open_part[key]
+    write(folders[0], made_by("new", part="a"), open_part, made_by("new", part="c"))
+    text, page = text_table(loaded(folders)), table(*loaded(folders))
+    (line,) = [line for line in text.splitlines() if line.startswith("◇ ran, undecided")]
+    assert "(1 of 3 parts is undecided)" in line
+    for shown in (text, page.text):
+        assert "4 values in [1, 2], asked for: at most 1" in shown and "seeds disagree" in shown
+    assert "0.76" in page.text and page.text.count("few epochs") == 1
+    assert "1 ran, undecided" in text.splitlines()[-1]
+    assert counts(rows(loaded(folders)))["not yet"] == len(catalogue()) - 1
+    folded = table(*loaded(folders), made_by("new", part="d", outcome="differs")).text
+    assert "◇ ran, undecided b: seeds disagree: 4 values" in folded
+
+
+# --- files of records
+
+
+BROKEN: dict[str, tuple[dict[str, Any], str]] = {
+    "unknown outcome": ({"outcome": "true"}, "field outcome: .*'holds'.*given 'true'"),
+    "unknown profile": ({"profile": "huge"}, "field profile: .*'smoke', 'laptop' or 'paper'.*given 'huge'"),
+    "number as text": ({"tolerance": "0.1"}, "field tolerance: .*number.*given '0.1'"),
+    "NaN": ({"measured": float("nan")}, "field measured: .*finite.*given nan"),
+    "NaN in a list": ({"within": [0.0, float("nan")]}, "field within: .*finite"),
+    "infinite": ({"at_most": float("inf")}, "field at_most: .*finite"),
+    "NaN in words": ({"expected": [1.0, "nan"]}, "field expected: NaN"),
+    "text for a number": ({"measured": ["many"]}, "field measured: a number"),
+    "nothing in a list": ({"printed": [None]}, "field printed: a number"),
+    "text for a flag": ({"relative": "no"}, "field relative: .*boolean.*given 'no'"),
+    "number for text": ({"sentence": 1}, "field sentence: .*string.*given 1"),
+    "no number of an erratum": ({"erratum": "12"}, "field erratum: .*integer.*given '12'"),
+    "confidence in per cent": ({"confidence": 95}, "field confidence: .*less than 1.*given 95"),
+    "unknown field": ({"tolerence": 0.1}, "field tolerence: .*not permitted"),
+    "unknown reason": ({"outcome": "undecided", "reason": "bored"}, "field reason: .*'not converged'.*given 'bored'"),
+    "no reason": ({"outcome": "undecided"}, "field reason: one is needed .*given None"),
+    "reason of a check": ({"reason": "seeds disagree"}, "field reason: .*with no other, given 'seeds disagree'"),
+    "no date": ({"provenance": {"code": "abc"}}, "field provenance.date: .*required"),
+    "no day": ({"provenance": {"code": "abc", "date": "today"}}, "field provenance.date: a date .*given 'today'"),
+    "code as number": ({"provenance": {"code": 7, "date": "2026-01-01"}}, "field provenance.code: .*string.*given 7"),
+    "provenance as text": ({"provenance": "here"}, "field provenance: .*given 'here'"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_record_that_is_none_is_refused_by_file_line_and_field(case: str, tmp_path: Path) -> None:
+    changes, message = BROKEN[case]
+    path = tmp_path / "laptop" / "x.jsonl"
+    write(path, record())
+    with path.open("a") as file:
+        file.write(json.dumps(record() | changes) + "\n")
+    with pytest.raises(ValueError, match=rf"laptop/x\.jsonl, line 2 .*{message}") as refused:
+        list(records.read(path))
+    assert str(refused.value).count("field") == 1 and "\n" not in str(refused.value)
+    with pytest.raises(ValueError, match=message):
+        records.append(tmp_path / "y.jsonl", record() | changes)
+    assert not (tmp_path / "y.jsonl").exists()
+
+
+def test_all_wrong_fields_of_a_record_are_named_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps(record() | {"outcome": "true", "profile": "huge"}) + "\n")
+    with pytest.raises(ValueError, match=r"x\.jsonl, line 1 .*field outcome: .*field profile: "):
+        list(records.read(path))
+    path.write_text('["a list"]\n')
+    with pytest.raises(ValueError, match=r"x\.jsonl, line 1 .*ClaimRecord.*given \['a list'\]"):
+        list(records.read(path))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"measured": "1/3", "expected": ["inf", -1, 2.5], "at_least": "-inf", "deviation": "inf"},
+        {"measured": {"shape": [1000], "first": ["1j", "(1+2j)"]}, "paper": "as printed", "printed": {"shape": [40]}},
+        {"paper": {"pg19": [1.1, 0.91]}, "provenance": {"date": "2026-01-01", "code": "abc", "seed": None}},
+        {"sentence": "two\u2028lines\u0085in one", "within": [[0, 1], [2, 3]], "confidence": 0.99},
+    ],
+)
+def test_what_checks_record_is_read_as_it_was_written(changes: dict[str, Any], tmp_path: Path) -> None:
+    write(tmp_path / "x.jsonl", record() | changes)
+    assert list(records.read(tmp_path / "x.jsonl")) == [record() | changes]
+
+
+def test_a_line_that_was_torn_inside_a_character_is_left_out(tmp_path: Path) -> None:
+    write(tmp_path / "x.jsonl", record())
+    with (tmp_path / "x.jsonl").open("ab") as file:
+        file.write('{"note": "≤'.encode()[:-1])
+    assert len(list(records.read(tmp_path / "x.jsonl"))) == 1
+
+
+def test_a_failing_check_stays_until_its_part_is_checked_again(tmp_path: Path) -> None:
+    written, kept = tmp_path / "x.partial-1.jsonl", tmp_path / "x.jsonl"
+    parts = lambda: [(entry["part"], entry["outcome"]) for entry in records.read(kept)]  # noqa: E731
+    write(kept, record(part="a"), record(part="b", outcome="fails"), record(part="c", outcome="fails"))
+    records.keep_of_failed_page(written, kept)  # it failed before its first check
+    assert len(parts()) == 3
+    write(written, record(part="a"), record(part="b"))
+    records.keep_of_failed_page(written, kept)
+    assert parts() == [("a", "holds"), ("b", "holds"), ("c", "fails")] and not written.exists()
+    write(written, record(part="c", outcome="fails", sentence="anew"))
+    records.keep_of_failed_page(written, kept)
+    assert parts() == [("c", "fails")]
+    kept.write_text("no record\n")
+    write(written, record(part="a"))
+    records.keep_of_failed_page(written, kept)
+    assert parts() == [("a", "holds")]

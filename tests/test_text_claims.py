@@ -52,10 +52,13 @@ def test_exponents_outside_zero_and_one_are_refused(planted: float, verdict: str
         refused("l2m-bp-law", beta, at_least=0, at_most=1)
 
 
-def test_an_exponent_that_may_be_zero_is_not_resolved(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_exponent_that_may_be_zero_is_undecided(capsys: pytest.CaptureFixture[str]) -> None:
     beta = exponent(run_of(noise=1.5, direct=power(2, 0.02)), "direct")
     assert judge("l2m-bp-law", beta, at_least=0, at_most=1, part="here", explanation="outside") == "unresolved"
-    assert "not resolved" in capsys.readouterr().out
+    assert "undecided · l2m-bp-law (here): precondition not met: no value with an interval" in capsys.readouterr().out
+    wide = Measured(0.1, -0.2, 0.4)
+    assert judge("l2m-bp-law", wide, at_least=0, at_most=1, part="here", explanation="outside") == "unresolved"
+    assert "undecided · l2m-bp-law (here): interval too wide: 0.1 [-0.2, 0.4]" in capsys.readouterr().out
 
 
 def test_a_power_law_is_told_from_a_logarithm() -> None:
@@ -67,7 +70,7 @@ def test_a_power_law_is_told_from_a_logarithm() -> None:
     assert agreement(same, at_least=0) == "unresolved"
 
 
-def test_the_printed_exponent_has_to_lie_in_a_narrow_interval() -> None:
+def test_the_printed_exponent_has_to_lie_in_a_narrow_interval(capsys: pytest.CaptureFixture[str]) -> None:
     said = {"part": "here", "widest": 0.3, "explanation": "weaker"}
     right = exponent(run_of(direct=power(2.27, 0.76)), "direct")
     assert judge_printed("l2m-bp-law", right, 0.76, **said) == "agrees"
@@ -77,6 +80,8 @@ def test_the_printed_exponent_has_to_lie_in_a_narrow_interval() -> None:
         claims.check("l2m-bp-law", slipped.value, 0.76, within=slipped.interval)
     assert judge_printed("l2m-bp-law", Measured(0.7, 0.4, 0.9), 0.76, **said) == "unresolved"
     assert judge_printed("l2m-bp-law", UNKNOWN, 0.76, **said) == "unresolved"
+    wide, unknown = capsys.readouterr().out.splitlines()[-2:]
+    assert "(here): interval too wide" in wide and "(here): precondition not met" in unknown
 
 
 @pytest.mark.parametrize("ratio", [3, 4])

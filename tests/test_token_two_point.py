@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.experiments.interval_verdicts import judge_bound, judge_interval
-from lib.experiments.verdicts import not_resolved
+from lib.experiments.verdicts import UNMET, not_resolved
 from lib.information import fit_power_law, mutual_information
 from lib.information.corrections import fit_two_point_bias
 from lib.information.counting_bias import independence_bias, poisson_entropy_bias
@@ -344,14 +344,19 @@ def test_centred_intervals_carry_the_spread_of_the_replicates_to_the_estimate():
 # --- verdicts and negative controls
 
 
-def test_intervals_agree_differ_or_leave_it_open():
+def test_intervals_agree_differ_or_leave_it_open(capsys: pytest.CaptureFixture[str]):
     rule = {"part": "x", "widest": 0.3, "explanation": "because"}
     assert judge_interval("l2m-tp-law", 0.9, (0.8, 1.0), 0.91, **rule) == "agrees"
     assert judge_interval("l2m-tp-law", 1.2, (1.1, 1.3), 0.91, **rule) == "differs"
     assert judge_interval("l2m-tp-law", 0.9, (0.5, 1.3), 0.91, **rule) == "unresolved"
     assert judge_bound("l2m-tp-law", 0.1, at_most=0.2, part="x", explanation="because") == "agrees"
     assert judge_bound("l2m-tp-law", 0.3, at_most=0.2, part="x", explanation="because") == "differs"
-    not_resolved("l2m-tp-law", "x", "too few points")
+    not_resolved("l2m-tp-law", "x", "too few points", reason=UNMET)
+    (wide, few) = [line for line in capsys.readouterr().out.splitlines() if "undecided" in line]
+    assert "interval too wide: 0.9 with interval [0.5, 1.3], wider than 0.3, against 0.91" in wide
+    assert few == "◇ ran, undecided · l2m-tp-law (x): precondition not met: too few points"
+    with pytest.raises(ValueError, match="unknown reason 'too few', known: not converged"):
+        not_resolved("l2m-tp-law", "x", "too few points", reason="too few")
     with pytest.raises(ValueError, match="note"):
         judge_interval("l2m-tp-law", 1.2, (1.1, 1.3), 0.91, part="x", widest=0.3, explanation="")
 

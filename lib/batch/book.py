@@ -14,6 +14,7 @@ from lib.batch.execution import Job, Outcome, execute_all
 from lib.batch.identity import page_key
 from lib.batch.pages import Page, executable_pages, profile_parameters
 from lib.machine import available_cores
+from lib.report.records import append, read
 
 BUILD = ROOT / "_build"
 
@@ -80,12 +81,19 @@ def render(profile: str, clean: bool = False) -> Path:
 
 
 def record_claims(jobs: list[Job], profile: str) -> list[Path]:
-    """Keep the claim records of this profile in `results/claims`, for the scorecard of later builds."""
+    """Keep the claim records of this profile in `results/claims`, for the scorecard of later builds.
+
+    A check that fails is never kept there: it belongs to the code of one moment, and the scorecard shows it live.
+    """
     kept = []
     for job in jobs:
-        if job.page.is_chapter and job.records.stat().st_size:
+        found = [record for record in read(job.records) if record["outcome"] != "fails"] if job.page.is_chapter else []
+        if found:
             target = ROOT / "results" / "claims" / profile / f"{job.page.name.removeprefix('notebooks/')}.jsonl"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(job.records, target)
+            partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
+            partial.unlink(missing_ok=True)
+            for record in found:
+                append(partial, record)
+            partial.replace(target)
             kept.append(target)
     return kept

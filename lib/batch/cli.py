@@ -120,7 +120,7 @@ def book(profile: str, jobs: int | None, record: bool, clean: bool) -> None:
 @main.command()
 @click.option("--paper", default=None, help="Only the claims of one paper, such as shen2019.")
 def claims(paper: str | None) -> None:
-    """Print the scorecard: every claim and whether it holds."""
+    """Print the scorecard: every claim, whether it holds, and which of its records are of older code."""
     from lib.batch.book import BUILD
     from lib.report import scorecard
 

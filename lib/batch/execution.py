@@ -21,6 +21,7 @@ import nbformat
 from tqdm.auto import tqdm
 
 from lib.batch.pages import Page
+from lib.report.records import keep_of_failed_page
 
 CELL_TIMEOUT = 3600  # seconds; a hung cell must not hang the book for ever
 
@@ -78,7 +79,8 @@ def execute(job: Job, progress: bool = False) -> Outcome:
     """Run one page through papermill, in this process.
 
     The executed notebook appears under its name only when every cell has run. When one fails, the copy as far as it
-    came and the traceback are left beside it as `.failed.ipynb` and `.log`.
+    came and the traceback are left beside it as `.failed.ipynb` and `.log`, and the records so far, a failing check
+    among them, are kept where the scorecard reads those of the page.
     """
     import papermill  # half a second that readers of the other functions need not wait for
 
@@ -92,8 +94,8 @@ def execute(job: Job, progress: bool = False) -> Outcome:
     environment = {
         "BOOK_PAGE": job.page.name,
         "BOOK_PROFILE": job.profile,
-        "BOOK_RECORDS": str(partial_records),
-        "BOOK_RECORDS_DIR": str(job.target.parents[job.page.name.count("/")]),
+        "BOOK_RECORDS": str(partial_records.absolute()),  # the kernel works in the folder of the page
+        "BOOK_RECORDS_DIR": str(job.target.absolute().parents[job.page.name.count("/")]),
         "TQDM_DISABLE": "1",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
@@ -117,7 +119,7 @@ def execute(job: Job, progress: bool = False) -> Outcome:
         job.log.write_text(f"{job.page.name}\n{message}\n", encoding="utf-8")
         if partial.exists():
             partial.replace(job.failed_notebook)
-        partial_records.unlink(missing_ok=True)
+        keep_of_failed_page(partial_records, job.records)
         return Outcome(job.page.name, time.monotonic() - start, message, (str(job.failed_notebook), str(job.log)))
     except BaseException:
         partial.unlink(missing_ok=True)
@@ -164,6 +166,7 @@ def execute_all(jobs: Sequence[Job], workers: int, report: Callable[[Outcome], N
                         outcome = ready.recv()
                     except EOFError:
                         process.join()
+                        keep_of_failed_page(_with(job.target, f".partial-{process.pid}.jsonl"), job.records)
                         _remove_partial(job, process.pid)
                         outcome = Outcome(job.page.name, 0.0, f"its process ended with exit code {process.exitcode}")
                     process.join()

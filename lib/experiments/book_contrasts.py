@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lib.experiments.book_summary import BookRun
-from lib.experiments.verdicts import FEWEST_SEEDS, judge_cases
+from lib.experiments.verdicts import DISSENT, FEWEST_SEEDS, TOO_WIDE, UNMET, judge_cases
 
 Floats = NDArray[np.float64]
 
@@ -178,18 +178,34 @@ def agreement(cases: Sequence[Contrast], at_least: float = -math.inf, at_most: f
     return "differs" if "outside" in told else "agrees" if set(told) == {"inside"} else "unresolved"
 
 
+def why_unresolved(cases: Sequence[Contrast], at_least: float = -math.inf, at_most: float = math.inf) -> str:
+    """The reason that `agreement` decides nothing.
+
+    A precondition is not met where a case has fewer than three seeds. An interval is too wide where it is neither
+    inside nor outside; where each is one of them, it is the seeds of a case that disagree.
+    """
+    if any(len(case.by_seed) < FEWEST_SEEDS for case in cases):
+        return UNMET
+    across = any(_side([case.low, case.high], at_least, at_most) == "unknown" for case in cases)
+    return TOO_WIDE if across else DISSENT
+
+
 def judge_contrasts(claim: str, cases: Mapping[str, Contrast], *, part: str, explanation: str, **asked: Any) -> None:
     """Check a claim by the rule of `agreement`; asked: at_least, at_most, note and paper of `verdicts.judge_cases`.
 
     Agreement is recorded as "reduced", for there is less text than the paper has at every profile.
     """
-    judge_cases(claim, cases, agreement, part=part, explanation=explanation, **asked)
+    judge_cases(claim, cases, agreement, why_unresolved, part=part, explanation=explanation, **asked)
 
 
 def _place(case: Contrast, at_least: float, at_most: float) -> str:
     if len(case.by_seed) < FEWEST_SEEDS:
         return "unknown"
-    values = np.array([case.low, case.high, *case.by_seed])
+    return _side([case.low, case.high, *case.by_seed], at_least, at_most)
+
+
+def _side(numbers: Sequence[float], at_least: float, at_most: float) -> str:
+    values = np.asarray(numbers)
     if np.all((values >= at_least) & (values <= at_most)):
         return "inside"
     return "outside" if np.all(values < at_least) or np.all(values > at_most) else "unknown"

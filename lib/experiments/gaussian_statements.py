@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
 from lib.experiments.gaussian_summary import GaussianRun, Model, Models, Plan, table
-from lib.experiments.verdicts import FEWEST_SEEDS, judge_cases
+from lib.experiments.verdicts import FEWEST_SEEDS, TOO_WIDE, UNMET, judge_cases
 
 NEAR = math.log(2.0)  # early losses that are compared may lie this far from those of the reference
 Floats = NDArray[np.float64]
@@ -58,6 +58,11 @@ def agreement(cases: Sequence[SeedMean], at_least: float = -math.inf, at_most: f
     return "agrees" if inside and len(enough) == len(cases) else "unresolved"
 
 
+def why_unresolved(cases: Sequence[SeedMean], **_: float) -> str:
+    """The reason that `agreement` decides nothing: a case with fewer than three seeds, else an interval too wide."""
+    return UNMET if any(case.seeds < FEWEST_SEEDS for case in cases) else TOO_WIDE
+
+
 def judge_means(
     claim: str,
     cases: Mapping[Any, ArrayLike],
@@ -73,13 +78,14 @@ def judge_means(
     """Check a claim by the rule of `agreement`; cases: values of every seed by what they are of.
 
     Agreement is recorded as "holds" at profile paper, else as "reduced", and a difference as "differs" with
-    `explanation`; what is compared is the ends of the intervals. What is not resolved gets a line that says so. Without
-    cases, as when runs are not recorded or cannot be compared, it is not resolved.
+    `explanation`; what is compared is the ends of the intervals. What is not resolved is recorded as
+    undecided; so is a statement without cases, as when runs are not recorded or cannot be compared.
     """
     judge_cases(
         claim,
         {name: seed_mean(values) for name, values in cases.items()},
         agreement,
+        why_unresolved,
         part=part,
         explanation=explanation,
         agrees="holds" if profile == "paper" else "reduced",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lib.experiments.verdicts import record_verdict
+from lib.experiments.verdicts import TOO_WIDE, record_verdict
 
 
 def judge_interval(
@@ -23,7 +23,7 @@ def judge_interval(
 
     It differs if the interval does not hold `expected`, which is recorded with `explanation`. It agrees if the interval
     holds it and is no wider than `widest`, recorded as "reduced": another corpus than the paper's. A wider interval
-    that holds it says nothing, and gets a line that says so.
+    that holds it says nothing, and is recorded as undecided.
     """
     low, high = interval
     inside = low <= expected <= high
@@ -37,6 +37,7 @@ def judge_interval(
         part=part,
         told=f"{value:.3g} with interval [{low:.3g}, {high:.3g}], wider than {widest:g}, against {expected:g}",
         explanation=explanation,
+        reason=TOO_WIDE,
         note=note,
         paper=paper,
     )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lib.experiments.verdicts import FEWEST_SEEDS, asked, record_verdict
+from lib.experiments.verdicts import DISSENT, FEWEST_SEEDS, TOO_WIDE, UNMET, asked, record_verdict
 
 
 def agreement(
@@ -20,23 +20,46 @@ def agreement(
     by more than `gap`. Otherwise, and if a case has fewer than three seeds, it is unresolved.
     Raises ValueError without bounds or cases.
     """
-    table = np.atleast_2d(np.asarray(values, dtype=np.float64))
-    if at_least is None and at_most is None:
-        raise ValueError("at_least or at_most is needed")
-    if table.ndim != 2 or table.size == 0:
-        raise ValueError(f"values: (cases, seeds + 1) are needed, got shape {np.shape(values)}")
-    excess = np.full(table.shape, -np.inf)  # how far outside
-    if at_least is not None:
-        excess = np.maximum(excess, at_least - table)
-    if at_most is not None:
-        excess = np.maximum(excess, table - at_most)
-    known = ~np.isnan(table)
+    excess, known = _excess(values, at_least, at_most)
     enough = known.sum(axis=1) >= FEWEST_SEEDS + 1
     if np.all(enough) and np.all(excess[known] <= 0):
         return "agrees"
     if np.any(enough & np.all((excess > gap) | ~known, axis=1)):
         return "differs"
     return "unresolved"
+
+
+def why_unresolved(
+    values: npt.ArrayLike, at_least: float | None = None, at_most: float | None = None, gap: float = 0.0
+) -> str:
+    """The reason that `agreement` decides nothing about these values.
+
+    A precondition is not met where a case has fewer than three seeds. Seeds disagree where those of a case lie on
+    different sides. Else all seeds of a case lie in the gap between agreement and difference: too wide for them.
+    """
+    excess, known = _excess(values, at_least, at_most)
+    if np.any(known.sum(axis=1) < FEWEST_SEEDS + 1):
+        return UNMET
+    sides = (excess > 0).astype(int) + (excess > gap)
+    alike = all(np.ptp(side[there]) == 0 for side, there in zip(sides, known, strict=True))
+    return TOO_WIDE if alike else DISSENT
+
+
+def _excess(
+    values: npt.ArrayLike, at_least: float | None, at_most: float | None
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """How far outside the bounds values lie, and which there are; both (cases, seeds + 1)."""
+    table = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    if at_least is None and at_most is None:
+        raise ValueError("at_least or at_most is needed")
+    if table.ndim != 2 or table.size == 0:
+        raise ValueError(f"values: (cases, seeds + 1) are needed, got shape {np.shape(values)}")
+    excess = np.full(table.shape, -np.inf)
+    if at_least is not None:
+        excess = np.maximum(excess, at_least - table)
+    if at_most is not None:
+        excess = np.maximum(excess, table - at_most)
+    return excess, ~np.isnan(table)
 
 
 def judge(
@@ -55,7 +78,7 @@ def judge(
     """Check a claim by the rule of `agreement`.
 
     Agreement is recorded as "holds" at profile paper, else as "reduced"; a difference as "differs", with `explanation`;
-    what is not resolved is no check, and gets a line that says so. note: said in every case.
+    what is not resolved as undecided, for the reason of `why_unresolved`. note: said in every case.
     """
     found = agreement(values, at_least, at_most, gap)
     table = np.asarray(values, dtype=np.float64)
@@ -71,6 +94,7 @@ def judge(
         told=_told(known, at_least, at_most),
         explanation=explanation,
         agrees="holds" if profile == "paper" else "reduced",
+        reason=why_unresolved(values, at_least, at_most, gap) if found == "unresolved" else "",
         note=note,
         paper=paper,
     )

@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 
 from lib.experiments.interval_verdicts import judge_interval
 from lib.experiments.text_summary import FROM, TextRun
-from lib.experiments.verdicts import asked, not_resolved, record_verdict
+from lib.experiments.verdicts import TOO_WIDE, UNMET, asked, not_resolved, record_verdict
 
 Floats = NDArray[np.float64]
 FEWEST = 5  # models in a rank correlation
@@ -170,7 +170,7 @@ def judge(
     """Check a claim by the rule of `agreement`, and return its verdict.
 
     Agreement is recorded as "reduced": another corpus and another model than the paper's; a difference as "differs",
-    with `explanation`. What is compared is the ends of the interval. What is not resolved gets a line that says so.
+    with `explanation`. What is compared is the ends of the interval. What is not resolved is recorded as undecided.
     """
     low = -math.inf if at_least is None else at_least
     high = math.inf if at_most is None else at_most
@@ -184,6 +184,7 @@ def judge(
         part=part,
         told=f"{measured} against {asked(at_least, at_most)}" if measured.known else "no value with an interval",
         explanation=explanation,
+        reason=TOO_WIDE if measured.known else UNMET,
         note=note,
         paper=paper,
     )
@@ -195,7 +196,7 @@ def judge_printed(
 ) -> str:
     """Is a printed number inside the interval? As in `judge_interval`, and not resolved without an interval."""
     if not measured.known:
-        not_resolved(claim, part, "no value with an interval", note)
+        not_resolved(claim, part, "no value with an interval", note, reason=UNMET, paper=printed)
         return "unresolved"
     return judge_interval(
         claim,

@@ -1,36 +1,15 @@
-"""What becomes of a statement that agrees, differs or is undecided: a check, or a line that says so."""
+"""What becomes of a statement that agrees, differs or is undecided: a check, or a record that says why not."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lib.report import claims
-from lib.report.page import show_on_page
+from lib.report.records import REASONS
 
+UNCONVERGED, DISSENT, TOO_WIDE, UNMET = REASONS  # why what ran decides nothing
 FEWEST_SEEDS = 3  # on which a statement about trained networks is decided
-
-
-@dataclass(frozen=True)
-class Unresolved:
-    """The line on the page for a statement that these runs neither carry nor refute; it is recorded nowhere."""
-
-    claim: str
-    part: str
-    sentence: str
-
-    def __str__(self) -> str:
-        return f"○ not resolved · {self.claim} ({self.part}): {self.sentence}"
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return (
-            '<p class="claim-verdict"><span class="claim-word"><span aria-hidden="true">○</span> not resolved</span> '
-            f"<code>{html.escape(self.claim)}</code> ({html.escape(self.part)}): {html.escape(self.sentence)}</p>"
-        )
 
 
 class Interval(Protocol):
@@ -42,9 +21,9 @@ class Interval(Protocol):
     def high(self) -> float: ...
 
 
-def not_resolved(claim: str, part: str, why: str, note: str = "") -> None:
-    """A line for a statement that was not measured well enough for any verdict."""
-    show_on_page(Unresolved(claim, part, joined(why, note)))
+def not_resolved(claim: str, part: str, why: str, note: str = "", *, reason: str, paper: Any = None) -> None:
+    """Record a statement that was not measured well enough for a verdict as undecided; reason: one of those above."""
+    claims.undecided(claim, part=part, reason=reason, sentence=why, note=note, paper=paper)
 
 
 def record_verdict(
@@ -55,6 +34,7 @@ def record_verdict(
     told: str,
     explanation: str,
     agrees: str = "reduced",
+    reason: str = "",
     note: str = "",
     paper: Any = None,
     **comparison: Any,
@@ -62,11 +42,12 @@ def record_verdict(
     """Record a statement that was found to be one of "agrees", "differs" and "unresolved".
 
     measured, comparison: what `claims.check` compares. agrees: its outcome if the statement agrees; a difference is
-    recorded as "differs", with `explanation`. What is unresolved is no check, and gets the line `told`. note: said in
-    every case. Raises ClaimFailed if the comparison contradicts `found`.
+    recorded as "differs", with `explanation`. What is unresolved is recorded as "undecided", with `told` and its
+    `reason`. note: said in every case. Raises ClaimFailed if the comparison contradicts `found`, and ValueError for
+    what is unresolved without a reason.
     """
     if found == "unresolved":
-        not_resolved(claim, part, told, note)
+        not_resolved(claim, part, told, note, reason=reason, paper=paper)
         return
     outcome, why = (agrees, "") if found == "agrees" else ("differs", explanation)
     claims.check(claim, *measured, part=part, outcome=outcome, note=joined(note, why), paper=paper, **comparison)
@@ -76,6 +57,7 @@ def judge_cases(
     claim: str,
     cases: Mapping[Any, Interval],
     agreement: Callable[..., str],
+    why_unresolved: Callable[..., str],
     *,
     part: str,
     explanation: str,
@@ -87,14 +69,18 @@ def judge_cases(
 ) -> None:
     """Check that numbers lie within bounds by the rule `agreement`(list of cases, bounds), and record the verdict.
 
-    What is compared is the ends of the intervals of the cases that decide. Without cases, as when runs are not recorded
-    or cannot be compared, a statement is not resolved.
+    What is compared is the ends of the intervals of the cases that decide. What is not resolved is recorded as
+    undecided, by the reason `why_unresolved`(list of cases, bounds) where there are cases. Without any, as when runs
+    are not recorded or cannot be compared, a precondition is not met.
     """
-    bounds = {name: bound for name, bound in (("at_least", at_least), ("at_most", at_most)) if bound is not None}
+    given: dict[str, Any] = {"at_least": at_least, "at_most": at_most}
+    bounds = {name: bound for name, bound in given.items() if bound is not None}
     told = "; ".join(f"{name}: {case}" for name, case in cases.items())
     found = agreement(list(cases.values()), **bounds) if cases else "unresolved"
     if found == "unresolved":
-        not_resolved(claim, part, f"{told or 'nothing to compare'}; asked for: {asked(at_least, at_most)}", note)
+        reason = why_unresolved(list(cases.values()), **bounds) if cases else UNMET
+        why = f"{told or 'nothing to compare'}; asked for: {asked(at_least, at_most)}"
+        not_resolved(claim, part, why, note, reason=reason, paper=paper)
         return
     deciding = [case for case in cases.values() if agreement([case], **bounds) == found]
     record_verdict(

@@ -10,13 +10,23 @@ from lib.report.catalogue import PAPERS, Claim
 from lib.report.claims import WORDS
 from lib.report.page import link
 from lib.report.records import Record
-from lib.report.scorecard_values import allowed, ours, paper_value, shortened
+from lib.report.scorecard_values import (
+    age,
+    allowed,
+    counted,
+    origin,
+    ours,
+    paper_value,
+    rest_on_older,
+    shortened,
+    tally,
+)
 
 COLUMNS = ("Claim", "Verdict", "Paper", "Ours", "Allowed", "Check")
 
 
 class ScoredClaim(Protocol):
-    """A claim, its status, the records that count for it, and which of them decides."""
+    """A claim, its status, the records that count for it, which of them decides, and if they are of older code."""
 
     @property
     def claim(self) -> Claim: ...
@@ -28,6 +38,8 @@ class ScoredClaim(Protocol):
     def decisive(self) -> Record: ...
     @property
     def share(self) -> str: ...
+    @property
+    def older(self) -> str: ...
 
 
 def verdict(status: str) -> str:
@@ -35,6 +47,14 @@ def verdict(status: str) -> str:
     symbol, word = WORDS[status]
     style = status.replace(" ", "-")
     return f'<span class="claim-word claim-{style}"><span aria-hidden="true">{symbol}</span> {word}</span>'
+
+
+def _older(text: str) -> str:
+    return f'<span class="claim-older"><span aria-hidden="true">↺</span> {text}</span>' if text else ""
+
+
+def _note(text: str) -> str:
+    return f'<span class="claim-note">{html.escape(text)}</span>' if text else ""
 
 
 def _named(claim: Claim) -> str:
@@ -60,15 +80,10 @@ def _check(record: Record) -> str:
 
 
 def _run(record: Record) -> str:
-    source = record.get("provenance", {})
     name = _page_name(record) if record["part"] else ""  # without a part it is the title already
-    facts = [
-        name,
-        record["profile"],
-        str(source.get("date", ""))[:10],
-        f"code {str(source.get('code', 'unknown'))[:7]}",
-    ]
-    return f'<span class="claim-note">{html.escape(", ".join(fact for fact in facts if fact))}</span>'
+    code = str(record.get("provenance", {}).get("code", "unknown"))[:7]
+    facts = [name, record["profile"], origin(record), f"{'older ' if record.get('older') else ''}code {code}"]
+    return _note(", ".join(fact for fact in facts if fact)) + _note(age(record))
 
 
 class Table:
@@ -102,13 +117,13 @@ def _table(paper: str, rows: Sequence[ScoredClaim]) -> str:
 
 def _claim(row: ScoredClaim) -> str:
     record = row.decisive
-    note = f'<span class="claim-note">{html.escape(record["note"])}</span>' if record.get("note") else ""
-    share = f'<span class="claim-note">{row.share}</span>' if row.share else ""
+    # what a failing or undecided check has to say stands in its sentence, with its note
+    said = record["sentence"] if record["outcome"] in ("fails", "undecided") else record.get("note", "")
     values = (paper_value(row.claim, record), ours(record), allowed(record))
     cells = [
-        verdict(row.status) + share,
+        verdict(row.status) + _note(record.get("reason") or "") + _note(row.share) + _older(row.older),
         *map(html.escape, values),
-        f"{_check(record)}{note}{_run(record)}",
+        f"{_check(record)}{_note(said)}{_run(record)}",
     ]
     named = zip(COLUMNS[1:], cells, strict=True)
     body = "".join(f'<td role="cell" data-column="{name}">{cell}</td>' for name, cell in named)
@@ -129,14 +144,21 @@ def _others(row: ScoredClaim) -> str:
 
 
 def _line(record: Record, decisive: Record) -> str:
-    told = f"{ours(record)} (allowed: {allowed(record)})"
-    if record.get("note"):
-        told += f"; {shortened(record['note'])}"
+    if record["outcome"] in ("fails", "undecided"):
+        told = shortened(record["sentence"])
+    else:
+        told = f"{ours(record)} (allowed: {allowed(record)})"
+        if record.get("note"):
+            told += f"; {shortened(record['note'])}"
     line = f"{verdict(record['outcome'])} {_check(record)}: {html.escape(told)}"
-    if (record["page"], record["profile"]) == (decisive["page"], decisive["profile"]):
-        return line
-    where = f"{_page_name(record)}, {record['profile']}".removeprefix(", ")
-    return f'{line} <span class="claim-where">[{where}]</span>'
+    if (record["page"], record["profile"]) != (decisive["page"], decisive["profile"]):
+        where = f"{_page_name(record)}, {record['profile']}".removeprefix(", ")
+        line += f' <span class="claim-where">[{where}]</span>'
+    if record.get("older"):
+        same = decisive.get("older") and origin(record) == origin(decisive)
+        line += f" {_older('older code' if same else f'older code of {html.escape(origin(record))}')}"
+        line += f' <span class="claim-where">{age(record)}</span>' if age(record) else ""
+    return line
 
 
 def _not_yet(paper: str, rows: Sequence[ScoredClaim]) -> str:
@@ -154,25 +176,35 @@ def _not_yet(paper: str, rows: Sequence[ScoredClaim]) -> str:
 
 
 class Counts:
-    """How many claims have each status, a row per paper and one for all."""
+    """How many claims have each status, a row per paper, one for all, and one for those on records of older code."""
 
-    def __init__(self, by_paper: Mapping[str, Mapping[str, int]], total: Mapping[str, int]) -> None:
-        self.by_paper, self.total = by_paper, total
+    def __init__(
+        self, by_paper: Mapping[str, Mapping[str, int]], total: Mapping[str, int], older: Mapping[str, int]
+    ) -> None:
+        self.by_paper, self.total, self.older = by_paper, total, older
 
     def __str__(self) -> str:
-        return ", ".join(f"{number} {WORDS[status][1]}" for status, number in self.total.items())
+        return tally(self.total, self.older)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{verdict(status)}</th>' for status in self.total)
-        named = [*((PAPERS.get(paper, paper), found) for paper, found in self.by_paper.items()), ("all", self.total)]
-        body = "".join(
-            f'<tr><th scope="row">{name}</th>{"".join(f"<td>{number}</td>" for number in found.values())}</tr>'
-            for name, found in named
-        )
+        statuses = counted(self.total)
+        head = "".join(f'<th scope="col">{verdict(status)}</th>' for status in statuses)
+        papers = [(PAPERS.get(paper, paper), found) for paper, found in self.by_paper.items()]
+        body = "".join(_row(name, [str(found[status]) for status in statuses]) for name, found in papers)
+        whole = _row("all", [str(self.total[status]) for status in statuses], "scorecard-all")
+        # of what nothing has run there is no record that could be old
+        aged = ["–" if status == "not yet" else str(self.older[status]) for status in statuses]
+        name = f"of which {_older(rest_on_older(self.older))}"
         return (
             '<div class="scorecard-scroll" role="region" aria-label="Claims by status" tabindex="0">'
             '<table class="scorecard-counts"><caption>Claims by status</caption>'
-            f'<thead><tr><th scope="col">Paper</th>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+            f'<thead><tr><th scope="col">Paper</th>{head}</tr></thead>'
+            f"<tbody>{body}{whole}{_row(name, aged, 'scorecard-older')}</tbody></table></div>"
         )
+
+
+def _row(name: str, cells: Sequence[str], style: str = "") -> str:
+    style = f' class="{style}"' if style else ""
+    return f'<tr{style}><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'

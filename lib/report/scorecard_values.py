@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lib.report.catalogue import Claim
+from lib.report.claims import WORDS
 from lib.report.comparison import show
 from lib.report.records import Record
 
@@ -58,7 +59,10 @@ def _size(value: Any) -> int:
 
 
 def ours(record: Record) -> str:
-    """What was measured; of an array that was held against another one, how many values and the largest deviation."""
+    """What was measured; of an array that was held against another one, how many values and the largest deviation.
+
+    Nothing for what is undecided: its sentence says what was found.
+    """
     count = _size(record.get("measured"))
     if record.get("tolerance") is None or record.get("deviation") is None or count <= LISTED:
         return recorded(record.get("measured"))
@@ -100,3 +104,44 @@ def paper_value(claim: Claim, record: Record | None = None) -> str:
 def shortened(text: str) -> str:
     """A note cut at a word if it is long: the page with the check has all of it."""
     return textwrap.shorten(text, LONGEST_TEXT, placeholder=" …")
+
+
+def origin(record: Record) -> str:
+    """Day and commit of a record."""
+    made = record.get("provenance", {})
+    return f"{str(made.get('date', ''))[:10]}, commit {made.get('commit', 'unknown')}"
+
+
+def age(record: Record) -> str:
+    """What the present code says of a part whose record is of older code, if it was run at a lower profile."""
+    beside = record.get("beside")
+    if not beside:
+        return ""
+    agrees = _side(beside) == _side(record)
+    return f"the {beside['profile']} check of the present code {'agrees' if agrees else f'says: {_word(beside)}'}"
+
+
+def _side(record: Record) -> str:
+    # at another scale the same finding has another word
+    return "holds" if record["outcome"] == "reduced" else str(record["outcome"])
+
+
+def _word(record: Record) -> str:
+    return WORDS[record["outcome"]][1]
+
+
+def counted(statuses: Mapping[str, int]) -> list[str]:
+    """The statuses to be counted: all, but that a check fails only where one does, for else there is no page."""
+    return [status for status, number in statuses.items() if number or status != "fails"]
+
+
+def tally(total: Mapping[str, int], older: Mapping[str, int]) -> str:
+    """Counts of claims by status in one line, and how many of the claims rest on records of older code."""
+    told = " · ".join(f"{total[status]} {WORDS[status][1]}" for status in counted(total))
+    return f"{told}; of which {rest_on_older(older)}"
+
+
+def rest_on_older(older: Mapping[str, int]) -> str:
+    """How many claims, by status, rest on records of older code."""
+    number = sum(older.values())
+    return f"{number} {'rests' if number == 1 else 'rest'} on records of older code"
