@@ -35,6 +35,7 @@ benchmarks: $(READY)
 	$(RUN) benchmarks/selective_scan.py
 	$(RUN) benchmarks/training.py
 	$(RUN) benchmarks/generation.py
+	$(RUN) benchmarks/generation_growth.py
 	$(RUN) benchmarks/linear_recurrence.py
 	$(RUN) benchmarks/scoring.py
 	$(RUN) benchmarks/gaussian_training.py
