@@ -7,13 +7,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
-from lib import ROOT
+from lib import ROOT, sources
 from lib.batch.identity import digest, page_key
+from lib.batch.execution import Job
 from lib.batch.pages import find_page
+from lib.batch.sphinx_pages import _changed_pages
 
 HEAD = """---
 jupytext:
@@ -90,9 +93,30 @@ def test_broken_links_and_figures_without_alternative_text_fail_the_build(small_
 
 def test_the_key_of_a_page_changes_with_all_that_its_numbers_depend_on(monkeypatch: pytest.MonkeyPatch) -> None:
     page = find_page("repetitive_sequences")
-    key = page_key(page, "smoke", {})
+    key, sources_before = page_key(page, "smoke", {}), sources.digest(page.name)
     assert key == page_key(page, "smoke", {})
     assert key != page_key(page, "laptop", {})
     assert key != page_key(page, "smoke", {"seed": 1})
-    monkeypatch.setattr("lib.batch.identity.tree_digest", lambda *folders, suffixes: digest(["another lib"]))
+    assert key != page_key(find_page("ising_chain"), "smoke", {})
+    with monkeypatch.context() as patch:
+        patch.setattr("platform.python_version", lambda: "3.0")
+        assert key != page_key(page, "smoke", {})
+    with monkeypatch.context() as patch:
+        patch.setattr("lib.sources.digest_of", lambda files, root: digest(["other claims"]))
+        patch.setattr("lib.sources.digest", lambda page: sources_before)
+        assert key != page_key(page, "smoke", {})
+    monkeypatch.setattr("lib.sources.digest", lambda page: digest(["another lib"]))
     assert key != page_key(page, "smoke", {})
+
+
+def test_sphinx_reads_a_page_again_that_was_executed_again_with_the_same_key(make_page, tmp_path: Path) -> None:
+    jobs = [Job(make_page(name), {}, "smoke", tmp_path / name, "k") for name in ("a", "b")]
+    names = [job.page.name for job in jobs]
+    app = SimpleNamespace(_book_jobs=dict(zip(names, jobs, strict=True)))
+    env = SimpleNamespace(found_docs=set(names))
+    for job in jobs:
+        job.stamp.write_text("first")
+    assert _changed_pages(app, env, set(), set(), set()) == names
+    assert _changed_pages(app, env, set(), set(), set()) == []
+    jobs[1].stamp.write_text("second")
+    assert _changed_pages(app, env, set(), set(), set()) == names[1:]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lib import ROOT
+from lib import ROOT, inputs
 from lib.experiments.definition import Experiment, Run
 from lib.report import provenance
 
@@ -92,7 +92,9 @@ class Store:
         """
         wanted = list(runs)
         answers: dict[str, list[dict[str, Any]]] = {}
-        for folder in {self.recorded / run.experiment for run in wanted}:
+        for folder in sorted({self.recorded / run.experiment for run in wanted}):
+            if not folder.is_relative_to(WORK):  # what the page made itself is no input
+                inputs.note_folder(folder, ".json")
             for path in sorted(folder.glob("*.json")):
                 record = _read(path)
                 answers.setdefault(record["question"], []).append(record)

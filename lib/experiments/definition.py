@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from lib import ROOT
+from lib import ROOT, inputs
 from lib.experiments.code_version import code_digest
 
 FOLDER = ROOT / "experiments"
@@ -70,6 +70,7 @@ class Experiment:
         if not path.exists():
             known = ", ".join(sorted(file.stem for file in folder.glob("*.yml"))) or "none"
             raise ValueError(f"experiment: one of {known} is allowed, got {name!r}")
+        inputs.note_definition(path)
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         _only(content, KEYS, path.name)
         self.name = name

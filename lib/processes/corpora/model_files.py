@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from lib.processes.corpora.catalogue import Entry, entry, model_names
-from lib.processes.corpora.loading import content_of
+from lib.processes.corpora.loading import content_of, note_file_of
 from lib.processes.corpora.places import cache_folder, local_copy
 from lib.processes.corpora.reading import digest
 
@@ -18,19 +18,32 @@ def model_file(name: str, file: str, *, download: bool = True) -> Path:
     gets it if it is not on this machine and cannot be had (or `download` is false).
     """
     found = _model(name, file)
-    plain = local_copy(found, file)
-    unpacked = cache_folder() / name / "unpacked" / file
-    for path in (plain, unpacked):
-        if path is not None and path.name == file and path.is_file():
-            checksum = found.files[file].checksum
-            if digest(path.read_bytes(), checksum.partition(":")[0]) == checksum:
-                return path
+    path = ready_copy(found, file)
+    if path is not None:
+        note_file_of(found, file, found.files[file].checksum)
+        return path
+    unpacked = unpacked_path(found, file)
     data, _ = content_of(found, file, download)  # refuses a damaged copy in the data folder
     unpacked.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=unpacked.parent, delete=False) as partial:
         partial.write(data)
     Path(partial.name).replace(unpacked)
     return unpacked
+
+
+def ready_copy(found: Entry, file: str) -> Path | None:
+    """A copy that needs no unpacking, its checksum right: in a data folder or unpacked before."""
+    checksum = found.files[file].checksum
+    for path in (local_copy(found, file), unpacked_path(found, file)):
+        if path is not None and path.name == file and path.is_file():
+            if digest(path.read_bytes(), checksum.partition(":")[0]) == checksum:
+                return path
+    return None
+
+
+def unpacked_path(found: Entry, file: str) -> Path:
+    """Where a file of a model is unpacked to."""
+    return cache_folder() / found.name / "unpacked" / file
 
 
 def model_bytes(name: str, file: str, *, download: bool = True) -> bytes:
