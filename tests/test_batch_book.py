@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from lib import ROOT, sources
-from lib.batch.identity import digest, page_key
 from lib.batch.execution import Job
+from lib.batch.identity import digest, page_key
 from lib.batch.pages import find_page
 from lib.batch.sphinx_pages import _changed_pages
 
