@@ -20,14 +20,15 @@ VARIABLE = "NUMBA_CACHE_DIR"
 OWN = re.compile(r"lib-[0-9a-f]{16}")  # names of our folders
 MARK = "last-used"
 UNUSED_DAYS = 30
+ROOM = 64 * 2**20  # bytes that have to be free: Numba lets a kernel fail whose machine code it cannot write
 
 
 def use_own_folder(root: Path) -> None:
     """Make Numba keep the machine code of the book in ``root`` in a folder named by the contents of its `lib`.
 
     It lies in NUMBA_CACHE_DIR if that is set, else in ``_build/numba``, else in the cache folder of the user; where
-    none can be written, in a temporary folder for this process and those it starts. Folders that were not used for
-    30 days are removed. About 5 ms.
+    none can be written or all are full, in a temporary folder for this process and those it starts. Folders that were
+    not used for 30 days are removed. About 5 ms.
     """
     name = f"lib-{_digest(root / 'lib')}"
     for parent in _parents(root):
@@ -73,9 +74,14 @@ def _can_be_used(folder: Path) -> bool:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / MARK).write_text(time.strftime("%Y-%m-%d\n"), encoding="utf-8")
+        return not hasattr(os, "statvfs") or _free(folder) >= ROOM
     except OSError:
         return False
-    return True
+
+
+def _free(folder: Path) -> int:
+    state = os.statvfs(folder)
+    return state.f_bavail * state.f_frsize
 
 
 def _temporary() -> Path | None:

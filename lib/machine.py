@@ -51,11 +51,11 @@ def _length_of_whole_lines(descriptor: int) -> int:
     return 0
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file under another name and rename it, so that it is there complete or not at all."""
-    partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file under another name and rename it, so that it is complete or not there, also on a full disk."""
+    partial = path.with_name(f"{path.name}.partial-{os.getpid()}-{os.urandom(4).hex()}")
     try:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lib import ROOT
+from lib import ROOT, kernel_cache
 from lib.kernel_cache import MARK, use_own_folder
 
 GRADIENT = "from lib.theory import uniform_attention_gradient as g; print(repr(float(g(0.5, 40, 3))))"
@@ -109,7 +109,23 @@ def test_a_read_only_book_uses_the_cache_folder(copied: Path) -> None:
     assert Path(ask(copied, FOLDER)).parent == copied / "cache" / "numba"
 
 
-def test_folders_that_nobody_used_for_a_month_are_removed_and_no_others(tmp_path: Path, monkeypatch) -> None:
+@pytest.fixture
+def no_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process that has not imported Numba, so that the tests that follow keep their folder."""
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+
+
+def test_a_full_disk_is_left_for_the_next_place(tmp_path: Path, monkeypatch, no_numba: None) -> None:
+    (tmp_path / "lib").mkdir()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "full"))
+    monkeypatch.setattr(kernel_cache, "_free", lambda folder: 0 if "full" in folder.parts else 2**40)
+    use_own_folder(tmp_path)
+    assert Path(os.environ["NUMBA_CACHE_DIR"]).parent == tmp_path / "_build" / "numba"
+
+
+def test_folders_that_nobody_used_for_a_month_are_removed_and_no_others(
+    tmp_path: Path, monkeypatch, no_numba: None
+) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "own"))
     ages = {"lib-" + "0" * 16: 31, "lib-" + "1" * 16: 29, "lib-mine": 31, "information_" + "2" * 40: 31}
     for name, days in ages.items():

