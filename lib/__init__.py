@@ -2,5 +2,9 @@
 
 from pathlib import Path
 
+from lib.kernel_cache import use_own_folder
+
 ROOT = Path(__file__).resolve().parent.parent
 """The folder of the book: the one that holds `lib`, `notebooks` and `_toc.yml`."""
+
+use_own_folder(ROOT)

@@ -8,15 +8,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
-from lib import ROOT
+from lib import ROOT, sources
 from lib.batch import book
 from lib.batch.execution import Job
 from lib.batch.identity import digest, page_key
 from lib.batch.pages import Page, find_page
+from lib.batch.sphinx_pages import _changed_pages
 from lib.report import claims, records
 
 HEAD = """---
@@ -94,11 +96,19 @@ def test_broken_links_and_figures_without_alternative_text_fail_the_build(small_
 
 def test_the_key_of_a_page_changes_with_all_that_its_numbers_depend_on(monkeypatch: pytest.MonkeyPatch) -> None:
     page = find_page("repetitive_sequences")
-    key = page_key(page, "smoke", {})
+    key, sources_before = page_key(page, "smoke", {}), sources.digest(page.name)
     assert key == page_key(page, "smoke", {})
     assert key != page_key(page, "laptop", {})
     assert key != page_key(page, "smoke", {"seed": 1})
-    monkeypatch.setattr("lib.batch.identity.tree_digest", lambda *folders, suffixes: digest(["another lib"]))
+    assert key != page_key(find_page("ising_chain"), "smoke", {})
+    with monkeypatch.context() as patch:
+        patch.setattr("platform.python_version", lambda: "3.0")
+        assert key != page_key(page, "smoke", {})
+    with monkeypatch.context() as patch:
+        patch.setattr("lib.sources.digest_of", lambda files, root: digest(["other claims"]))
+        patch.setattr("lib.sources.digest", lambda page: sources_before)
+        assert key != page_key(page, "smoke", {})
+    monkeypatch.setattr("lib.sources.digest", lambda page: digest(["another lib"]))
     assert key != page_key(page, "smoke", {})
 
 
@@ -117,3 +127,14 @@ def test_checks_that_fail_are_never_kept_for_later_builds(tmp_path: Path, monkey
     assert kept == tmp_path / "results" / "claims" / "laptop" / "some.jsonl"
     assert list(records.read(kept)) == [one for one in records.read(jobs[0].records) if one["part"] == "a"]
     assert [path.name for path in kept.parent.iterdir()] == ["some.jsonl"]
+def test_sphinx_reads_a_page_again_that_was_executed_again_with_the_same_key(make_page, tmp_path: Path) -> None:
+    jobs = [Job(make_page(name), {}, "smoke", tmp_path / name, "k") for name in ("a", "b")]
+    names = [job.page.name for job in jobs]
+    app = SimpleNamespace(_book_jobs=dict(zip(names, jobs, strict=True)))
+    env = SimpleNamespace(found_docs=set(names))
+    for job in jobs:
+        job.stamp.write_text("first")
+    assert _changed_pages(app, env, set(), set(), set()) == names
+    assert _changed_pages(app, env, set(), set(), set()) == []
+    jobs[1].stamp.write_text("second")
+    assert _changed_pages(app, env, set(), set(), set()) == names[1:]

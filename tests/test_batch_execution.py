@@ -166,3 +166,39 @@ if __name__ == "__main__":
     left = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"quick.ipynb", "quick.stamp.json"} <= left
     assert not any(name.startswith("slow") for name in left), left
+
+
+def test_an_execution_whose_stamp_is_cut_off_or_of_a_former_version_is_not_done(make_page, tmp_path: Path) -> None:
+    work = job(make_page("a", "1"), tmp_path)
+    execute(work)
+    assert work.is_done()
+    whole = work.stamp.read_text()
+    former = ('{"key": "k"}', '{"key": "k", "inputs": null}', '{"key": "k", "inputs": [["a"]]}', "[]")
+    for wrong in ("", whole[:-4], *former):
+        work.stamp.write_text(wrong)
+        assert not work.is_done(), wrong
+    work.stamp.write_text(whole)
+    assert work.is_done()
+    work.records.unlink()
+    assert not work.is_done()
+
+
+def test_what_a_page_notes_is_kept_with_it_and_looked_at_again(make_page, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("first")
+    note = f"from pathlib import Path; from lib import inputs; inputs.note_file(Path({str(text)!r}))"
+    work = job(make_page("a", note), tmp_path)
+    execute(work)
+    assert work.is_done()
+    first = work.execution()
+    text.write_text("second")
+    assert not work.is_done()
+    execute(work)
+    assert work.is_done() and work.execution() != first
+    assert not list(work.notebook.parent.glob("*partial*"))
+
+
+def test_damaged_notes_make_a_page_that_is_not_done(make_page, tmp_path: Path) -> None:
+    work = job(make_page("a", "import os; open(os.environ['BOOK_INPUTS'], 'w').write('torn')"), tmp_path)
+    assert not execute(work).failed
+    assert not work.is_done()

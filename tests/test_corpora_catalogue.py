@@ -69,6 +69,69 @@ def test_a_malformed_entry_is_refused():
             catalogue.Entry.model_validate({**good, **change})
 
 
+GOOD = """\
+made:
+  title: Made
+  about: made up
+  licence: none
+  layout: prose
+  bases: ["https://example.org/"]
+  files:
+    a.txt: {checksum: "md5:00000000000000000000000000000000", bytes: 3}
+  splits:
+    all: {file: a.txt}
+"""
+
+
+@pytest.mark.parametrize(
+    "before, after, field",
+    [
+        ("title: Made", "titel: Made", "titel: Extra inputs"),
+        ("  title: Made\n", "", "title: Field required"),
+        ("bytes: 3", "bytes: many", r"files\.a\.txt\.bytes: .*'many'"),
+        ('checksum: "md5:00000000000000000000000000000000", ', "", r"files\.a\.txt\.checksum: Field required"),
+        ('"md5:00000000000000000000000000000000"', "5", r"files\.a\.txt\.checksum: .*string"),
+        ("layout: prose", "layout: verse", "layout: .*'prose'"),
+        ('["https://example.org/"]', "https://example.org/", "bases: a list of addresses"),
+        ("{file: a.txt}", "{file: b.txt}", "splits name files that are not listed"),
+        ("{file: a.txt}", "a.txt", r"splits\.all: "),
+        ("    a.txt: {checksum", "    - {checksum", "files: .*dictionary"),
+        ('    a.txt: {checksum: "md5:00000000000000000000000000000000", bytes: 3}', "    a.txt: 3", r"files\.a\.txt: "),
+        (GOOD, "made: 3", "'made' has to be a name with fields, got 3"),
+        (GOOD, "- made", "entries by name are allowed, got list"),
+        (GOOD, "made: {", "cannot be read as YAML.*line"),
+        (GOOD, "", "entries by name are allowed, got NoneType"),
+    ],
+)
+def test_a_malformed_catalogue_is_refused_by_file_entry_and_field(tmp_path, before, after, field):
+    path = tmp_path / "catalogue.yml"
+    path.write_text(GOOD)
+    assert catalogue.read(path)["made"].files["a.txt"].sources[0].url == "https://example.org/a.txt"
+    assert before in GOOD
+    path.write_text(GOOD.replace(before, after))
+    with pytest.raises(ValueError, match=rf"(?s)catalogue\.yml.*{field}"):
+        catalogue.read(path)
+
+
+def test_a_missing_catalogue_is_said_to_be_missing(tmp_path):
+    with pytest.raises(ValueError, match=r"catalogue\.yml cannot be read.*No such file.*git checkout"):
+        catalogue.read(tmp_path / "catalogue.yml")
+
+
+def test_a_corpus_in_another_encoding_is_refused_by_file_and_place(tmp_path, monkeypatch):
+    data = "na\u00efve".encode("latin-1")
+    file, record = next(iter(catalogue.entry("books").files.items()))
+    changed = record.model_copy(update={"checksum": "sha256:" + hashlib.sha256(data).hexdigest()})
+    entry = catalogue.entry("books").model_copy(update={"files": {**catalogue.entry("books").files, file: changed}})
+    monkeypatch.setitem(catalogue.entries(), "books", entry)
+    monkeypatch.setenv("BOOK_DATA", str(tmp_path))
+    (tmp_path / "books").mkdir()
+    (tmp_path / "books" / file).write_bytes(data)
+    split = next(name for name, part in entry.splits.items() if part.file == file)
+    with pytest.raises(ValueError, match=rf"books/{split} \(file {file}\) is not UTF-8: byte 0xef at offset 2, line 1"):
+        corpora.load("books", split)
+
+
 def test_unknown_names_and_splits_are_answered_with_what_exists():
     with pytest.raises(ValueError, match="did you mean 'wikitext2'"):
         corpora.load("wikitex2")

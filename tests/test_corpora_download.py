@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
+import os
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ from typing import Any
 import pytest
 
 from lib.processes import corpora
-from lib.processes.corpora import catalogue, download
+from lib.processes.corpora import assembly, catalogue, download, loading, model_files, places
 
 TEXT = "".join(f" = Article {number} = \n \n some <unk> words of it . \n" for number in range(4000)).encode()
 
@@ -336,3 +338,75 @@ def test_a_failing_corpus_does_not_stop_the_others_but_an_unknown_name_stops_eve
         list(corpora.fetch(["made", "mode"]))
     with pytest.raises(ValueError, match="has no split"):
         list(corpora.fetch(["made/dev"]))
+
+
+def test_a_note_on_a_partial_file_that_is_damaged_only_costs_the_part(shelf, cache, monkeypatch):
+    for damage in ("", "{", "[]", '{"url": 3, "validator": null}', '{"url": "x", "validator": null, "more": 1}'):
+        monkeypatch.setattr(download, "ATTEMPTS", 1)
+        shelf.files["/text.txt"], shelf.stop_after = TEXT, [100_000]
+        simple_entry(monkeypatch, shelf.address + "/text.txt")
+        with pytest.raises(corpora.CorpusUnavailable):
+            corpora.load("made")
+        (cache / "made" / "text.txt.part.json").write_text(damage)
+        assert corpora.load("made").text.encode() == TEXT
+        assert shelf.requests[-1] == ("/text.txt", None) and contents(cache) == ["text.txt"]
+        (cache / "made" / "text.txt").unlink()
+
+
+def unwritable(trouble: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(number: int) -> Any:
+        def write(*_: Any, **__: Any) -> None:
+            raise OSError(number, os.strerror(number))
+
+        return write
+
+    if trouble == "a file in its place":
+        cache.write_text("in the way")
+    elif trouble == "a full disk":
+        monkeypatch.setattr(download, "write_whole", refuse(errno.ENOSPC))
+        monkeypatch.setattr(assembly, "write_whole", refuse(errno.ENOSPC))
+        monkeypatch.setattr(model_files, "write_whole", refuse(errno.ENOSPC))
+    else:
+        monkeypatch.setattr(Path, "mkdir", refuse(errno.EROFS))
+
+
+@pytest.mark.parametrize("trouble", ["a file in its place", "a full disk", "read-only"])
+def test_a_cache_that_cannot_be_written_is_named_with_the_remedy(shelf, cache, monkeypatch, trouble):
+    shelf.files["/text.txt"] = TEXT
+    simple_entry(monkeypatch, shelf.address + "/text.txt", shelf.address + "/mirror.txt")
+    with monkeypatch.context() as patch:
+        unwritable(trouble, cache, patch)
+        with pytest.raises(corpora.CorpusUnavailable, match=rf"cannot write to the cache folder {cache}.*BOOK_CACHE"):
+            corpora.load("made")
+        outcomes = list(corpora.fetch(["made"], progress=False))
+        assert [outcome.status for outcome in outcomes] == ["failed"] and "BOOK_CACHE" in outcomes[0].message
+        assert not [path for path, _ in shelf.requests if path == "/mirror.txt"], "another address cannot help"
+    cache.unlink() if cache.is_file() else None
+    assert corpora.load("made").text.encode() == TEXT
+    assert contents(cache) == ["text.txt"]
+
+
+@pytest.mark.parametrize("trouble", ["a file in its place", "a full disk", "read-only"])
+def test_weights_that_cannot_be_unpacked_name_the_folder_and_leave_nothing(cache, monkeypatch, trouble):
+    packed = archive({"w.npz": b"weights"})
+    files = {"w.npz": {"checksum": sha256(b"weights"), "sources": [{"url": "https://x/w.whl", "member": "w.npz"}]}}
+    fields = {"name": "made", "title": "Made", "about": "made", "licence": "none", "layout": "weights"}
+    entry = register(monkeypatch, {**fields, "files": files})
+    held = cache.parent / "w.whl"
+    held.write_bytes(packed)
+    monkeypatch.setattr(loading, "cached_copy", lambda *_: (held, 0))
+    with monkeypatch.context() as patch:
+        unwritable(trouble, cache, patch)
+        with pytest.raises(places.CacheUnwritable, match=rf"cache folder {cache}.*BOOK_CACHE"):
+            model_files.model_file("made", "w.npz", download=False)
+        assert not [path for path in cache.rglob("*") if path.is_file()]
+    cache.unlink() if cache.is_file() else None
+    assert model_files.model_file("made", "w.npz", download=False) == model_files.unpacked_path(entry, "w.npz")
+
+
+def test_errors_that_are_not_of_the_disk_stay_what_they_are(tmp_path):
+    for error in (TimeoutError("late"), ConnectionResetError(errno.ECONNRESET, "reset")):
+        with pytest.raises(type(error)), places.writing_to(tmp_path):
+            raise error
+    with pytest.raises(places.CacheUnwritable, match="pooch says"), places.writing_to(tmp_path):
+        raise PermissionError("pooch says")

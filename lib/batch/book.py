@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lib import ROOT
 from lib.batch.execution import Job, Outcome, execute_all
-from lib.batch.identity import page_key
+from lib.batch.identity import digests, page_key
 from lib.batch.pages import Page, executable_pages, profile_parameters
 from lib.machine import available_cores
 from lib.report.records import append, read
@@ -52,6 +52,7 @@ def execute_book(
         failed = [outcome for outcome in execute_all(stale, workers or default_workers(), report) if outcome.failed]
         if failed:
             raise BuildFailed("\n\n".join(_describe(outcome) for outcome in failed))
+    digests.keep()
     return jobs
 
 

@@ -20,7 +20,9 @@ from typing import Any
 import nbformat
 from tqdm.auto import tqdm
 
+from lib import inputs
 from lib.batch.pages import Page
+from lib.machine import write_whole
 from lib.report.records import keep_of_failed_page
 
 CELL_TIMEOUT = 3600  # seconds; a hung cell must not hang the book for ever
@@ -57,10 +59,20 @@ class Job:
         return _with(self.target, ".log")
 
     def is_done(self) -> bool:
-        """True when a complete execution with this very key lies there."""
-        if not (self.key and self.notebook.exists() and self.stamp.exists()):
+        """True when a complete execution with this very key lies there, and nothing that it read has changed."""
+        if not (self.key and self.notebook.exists() and self.records.exists() and self.stamp.exists()):
             return False
-        return bool(json.loads(self.stamp.read_text(encoding="utf-8")).get("key") == self.key)
+        from lib.batch.identity import unchanged  # the processes that execute pages do not need it
+
+        try:
+            stamp = json.loads(self.stamp.read_text(encoding="utf-8"))
+            return bool(stamp["key"] == self.key) and unchanged([inputs.parse(one) for one in stamp["inputs"]])
+        except (ValueError, KeyError, TypeError):  # cut off, or written by a former version of the book
+            return False
+
+    def execution(self) -> str:
+        """A text that tells this execution from every other of the page; empty where there is none."""
+        return self.stamp.read_text(encoding="utf-8") if self.stamp.exists() else ""
 
 
 @dataclass(frozen=True)
@@ -89,12 +101,14 @@ def execute(job: Job, progress: bool = False) -> Outcome:
     job.target.parent.mkdir(parents=True, exist_ok=True)
     partial = _with(job.target, f".partial-{os.getpid()}.ipynb")
     partial_records = _with(job.target, f".partial-{os.getpid()}.jsonl")
-    for leftover in (job.failed_notebook, job.log, job.stamp, partial_records):
+    partial_inputs = _with(job.target, f".partial-{os.getpid()}.inputs")
+    for leftover in (job.failed_notebook, job.log, job.stamp, partial_records, partial_inputs):
         leftover.unlink(missing_ok=True)
     environment = {
         "BOOK_PAGE": job.page.name,
         "BOOK_PROFILE": job.profile,
         "BOOK_RECORDS": str(partial_records.absolute()),  # the kernel works in the folder of the page
+        inputs.VARIABLE: str(partial_inputs.absolute()),
         "BOOK_RECORDS_DIR": str(job.target.absolute().parents[job.page.name.count("/")]),
         "TQDM_DISABLE": "1",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
@@ -120,17 +134,21 @@ def execute(job: Job, progress: bool = False) -> Outcome:
         if partial.exists():
             partial.replace(job.failed_notebook)
         keep_of_failed_page(partial_records, job.records)
+        partial_inputs.unlink(missing_ok=True)
         return Outcome(job.page.name, time.monotonic() - start, message, (str(job.failed_notebook), str(job.log)))
     except BaseException:
         partial.unlink(missing_ok=True)
         partial_records.unlink(missing_ok=True)
+        partial_inputs.unlink(missing_ok=True)
         raise
     seconds = time.monotonic() - start
     _strip_run_metadata(partial)
     partial_records.touch()
     partial_records.replace(job.records)
     partial.replace(job.notebook)
-    _write_whole(job.stamp, json.dumps({"key": job.key, "seconds": round(seconds, 1), "profile": job.profile}))
+    stamp = {"key": job.key, "seconds": round(seconds, 1), "profile": job.profile, "ended": time.time_ns()}
+    write_whole(job.stamp, json.dumps(stamp | {"inputs": _noted(partial_inputs)}, indent=0))
+    partial_inputs.unlink(missing_ok=True)
     return Outcome(job.page.name, seconds, files=(str(job.notebook),))
 
 
@@ -188,6 +206,14 @@ def _execute_and_send(job: Job, sender: Connection, threads: int) -> None:
     sender.send(execute(job))
 
 
+def _noted(path: Path) -> list[inputs.Input] | None:
+    """The inputs noted by a page; None where that is not to be known, so that the page is executed again."""
+    try:
+        return inputs.read(path)
+    except ValueError:
+        return None
+
+
 def _remove_partial(job: Job, pid: int | None) -> None:
     for leftover in job.target.parent.glob(f"{job.target.name}.partial-{pid}*"):
         leftover.unlink(missing_ok=True)
@@ -195,12 +221,6 @@ def _remove_partial(job: Job, pid: int | None) -> None:
 
 def _with(target: Path, suffix: str) -> Path:
     return target.with_name(target.name + suffix)
-
-
-def _write_whole(path: Path, text: str) -> None:
-    partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
 
 
 class _environment:

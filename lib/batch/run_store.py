@@ -7,7 +7,6 @@ import datetime
 import importlib
 import json
 import math
-import os
 import resource
 import sys
 import time
@@ -18,8 +17,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from lib import ROOT
+from lib import ROOT, inputs
 from lib.experiments.definition import Experiment, Run, check
+from lib.machine import write_whole
 from lib.report import provenance
 
 RECORDED = ROOT / "results" / "runs"  # in git
@@ -136,13 +136,19 @@ class Store:
                 result=_rounded(result),
                 provenance=Provenance(**_provenance(device, time.perf_counter() - started)),
             )
-            _write(self.record_path(run), record.model_dump())
+            path = self.record_path(run)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, json.dumps(record.model_dump(), indent=1, sort_keys=True, allow_nan=False) + "\n")
             (folder / "checkpoint.safetensors").unlink(missing_ok=True)
         return "done"
 
     def records(self, runs: Iterable[Run]) -> list[dict[str, Any]]:
         """The records of these runs that exist, in their order, each with `stale`: answered by another version."""
-        found = ((self.load(run), run.version) for run in runs)
+        wanted = list(runs)
+        for folder in sorted({self.recorded / run.experiment for run in wanted}):
+            if not folder.is_relative_to(WORK):  # what the page made itself is no input
+                inputs.note_folder(folder, ".json")
+        found = ((self.load(run), run.version) for run in wanted)
         return [
             {**record.model_dump(), "stale": record.version != version} for record, version in found if record
         ]
@@ -203,16 +209,6 @@ def _alone(path: Path, wait: bool = False) -> Iterator[None]:
         except OSError as error:
             raise RunningElsewhere(f"{path.parent.name} is being run by another process") from error
         yield
-
-
-def _write(path: Path, record: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        temporary.write_text(json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _refuse(name: str) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from lib import ROOT
+from lib import ROOT, inputs
 
 FOLDER = ROOT / "experiments"
 KEYS = {"title", "source", "run", "version", "defaults", "families", "profiles", "fingerprint"}
@@ -77,6 +77,7 @@ class Experiment:
         if not path.exists():
             known = ", ".join(sorted(file.stem for file in folder.glob("*.yml"))) or "none"
             raise ValueError(f"experiment: one of {known} is allowed, got {name!r}")
+        inputs.note_definition(path)
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         _only(content, KEYS, path.name)
         self.name = name

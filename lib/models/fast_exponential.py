@@ -1,7 +1,4 @@
-"""An exponential that the compiler vectorises: library exponentials are calls, one number at a time.
-
-Numba's cache knows a loop by the file it stands in: after a change here, the loops that call it must be compiled anew.
-"""
+"""An exponential that the compiler vectorises: library exponentials are calls, one number at a time."""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ from pydantic import (
     field_validator,
 )
 
-from lib import ROOT
+from lib import ROOT, inputs
+from lib.machine import append_line
 
 Record = dict[str, Any]
 
@@ -185,44 +186,12 @@ def _summary(array: np.ndarray[Any, Any]) -> Record:
 
 
 def append(path: Path, record: Record) -> None:
-    """Add one line to ``path`` in a single write, so that a kill leaves whole lines or one torn tail.
+    """Add one record to ``path`` as a line of its own; see `lib.machine.append_line`.
 
-    A torn tail of an earlier process is cut off first: it never was a record. Where the system has file locks, writers
-    take turns, so that none takes the unfinished line of another for such a tail. Raises ``ValueError`` for what `read`
-    would refuse.
+    Raises ``ValueError`` for what `read` would refuse.
     """
     checked(record, "what is to be kept")
-    line = (json.dumps(record, ensure_ascii=False, allow_nan=False, sort_keys=True) + "\n").encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        _wait_for_turn(descriptor)
-        whole = _length_of_whole_lines(descriptor)
-        if whole < os.fstat(descriptor).st_size:
-            os.ftruncate(descriptor, whole)
-        os.write(descriptor, line)
-    finally:
-        os.close(descriptor)
-
-
-def _wait_for_turn(descriptor: int) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return
-    fcntl.flock(descriptor, fcntl.LOCK_EX)  # released when the file is closed
-
-
-def _length_of_whole_lines(descriptor: int) -> int:
-    end = os.fstat(descriptor).st_size
-    while end > 0:
-        start = max(0, end - 4096)
-        os.lseek(descriptor, start, os.SEEK_SET)
-        newline = os.read(descriptor, end - start).rfind(b"\n")
-        if newline >= 0:
-            return start + newline + 1
-        end = start
-    return 0
+    append_line(path, json.dumps(record, ensure_ascii=False, allow_nan=False, sort_keys=True))
 
 
 def read(path: Path) -> Iterator[Record]:
@@ -266,6 +235,9 @@ def load(folders: Iterable[Path]) -> list[Record]:
 
     Files of executions that have not ended (``.partial-`` in the name) are left out.
     """
+    folders = list(folders)
+    for folder in folders:
+        inputs.note_folder(folder, ".jsonl")
     files = (path for folder in folders for path in sorted(folder.rglob("*.jsonl")) if ".partial-" not in path.name)
     return [record for path in files for record in read(path)]
 

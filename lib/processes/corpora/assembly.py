@@ -9,6 +9,7 @@ import numpy as np
 import requests
 from tqdm import tqdm
 
+from lib.machine import write_whole
 from lib.processes.corpora.catalogue import Source
 from lib.processes.corpora.reading import check
 
@@ -35,6 +36,4 @@ def assemble(source: Source, target: Path, progress: bool = True) -> None:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)  # type: ignore[arg-type]
     check(buffer.getvalue(), source.checksum, str(target))
-    partial = target.with_name(target.name + ".part")
-    partial.write_bytes(buffer.getvalue())
-    partial.replace(target)
+    write_whole(target, buffer.getvalue())

