@@ -68,8 +68,8 @@ def names_in(part: ast.Module) -> tuple[set[str], set[str]]:
 
 
 def copy_of_lib(root: Path, mutant: Mapping[str, str] | None = None) -> Path:
-    """`root`, with lib and the claims in it, and in lib the mistake."""
-    for folder in ("lib", "book/claims"):
+    """`root`, with lib and what it reads in it, and the mistake."""
+    for folder in ("lib", "experiments", "book/claims"):
         shutil.copytree(ROOT / folder, root / folder)
     if mutant is not None:
         path = root / mutant["file"]
