@@ -80,6 +80,21 @@ def test_a_sound_book_is_built_and_its_address_printed(small_book: Path) -> None
     assert str(small_book) not in page
 
 
+def test_rendering_finds_done_what_filled_the_cache(small_book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOOK_CACHE", str(small_book / "cache"))
+    counted = small_book / "executions"
+    chapter = (
+        "```{code-cell} python\nfrom lib.processes import corpora\n"
+        'corpora.load("sotu").head(20_000).tokens("bpe", vocabulary_size=300)\n'
+        f"with open({str(counted)!r}, 'a') as file:\n    file.write('once ')\n```\n"
+    )
+    for _ in range(2):
+        status, log = build(small_book, chapter)
+        assert status == 0, log
+        assert counted.read_text() == "once "
+    assert list((small_book / "cache" / "bpe").iterdir())
+
+
 def test_a_failing_cell_fails_the_build_and_its_traceback_is_printed(small_book: Path) -> None:
     status, log = build(small_book, "```{code-cell} python\nraise RuntimeError('the reason')\n```\n")
     assert status != 0
