@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from distributed import Client, LocalCluster
 
-from lib.batch.sweep import local_client
-from lib.models.gaussian_sizes import gaussian_language_model
+from experiments.gaussians.sizes import gaussian_language_model
+from experiments.gaussians.task import GaussianPrediction
 from lib.processes import HierarchicalGaussian
 from lib.report import benchmarks
-from lib.training.gaussian_task import GaussianPrediction
+from lib.runs.sweep import local_client
 
 LAYERS = 4
 

@@ -153,9 +153,9 @@ def sweep(
 
     Several small runs may share a GPU: --device cuda --workers 8.
     """
-    from lib.batch.run_store import store_of
-    from lib.batch.sweep import chosen, shard
-    from lib.experiments.definition import Experiment, check
+    from lib.runs.definition import Experiment, check
+    from lib.runs.store import store_of
+    from lib.runs.sweep import chosen, shard
 
     if sum(how[way] is not None for way in ("scheduler", "slurm", "shard")) > 1:
         raise ValueError("one of --scheduler, --slurm and --shard is allowed")
@@ -177,7 +177,7 @@ def sweep(
 
 
 def _sweep(runs: list[Any], store: Any, device: str, threads: int, how: dict[str, Any]) -> Any:
-    from lib.batch.sweep import client_of, local_client, run_here, run_on_cluster
+    from lib.runs.sweep import client_of, local_client, run_here, run_on_cluster
 
     if how["shard"] is not None:
         return run_here(runs, store, device, threads)
@@ -190,7 +190,7 @@ def _sweep(runs: list[Any], store: Any, device: str, threads: int, how: dict[str
 
 
 def _slurm(jobs: int, how: dict[str, Any]) -> Any:
-    from lib.batch.sweep import slurm_cluster
+    from lib.runs.sweep import slurm_cluster
 
     return slurm_cluster(
         jobs,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lib.information.entropy import entropy
+from lib.information.estimators import entropy
 
 
 def ngram_counts(documents: Sequence[ArrayLike], length: int = 2) -> NDArray[np.int64]:

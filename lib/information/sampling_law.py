@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import binom
 
-from lib.information.entropy import Estimator, find_estimator
+from lib.information.estimators import Estimator, find_estimator
 
 FloatArray = npt.NDArray[np.float64]
 _TAIL = 41.0  # nats: counts that are together less probable than e^-41 are left out of a sum

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lib.processes.checks import generator, whole_number
+from lib.checks import generator, whole_number
 
 
 class Module(nn.Module):  # type: ignore[misc]

@@ -6,11 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lib.models.causal_convolution import convolve
-from lib.models.mamba import MambaMixer
-from lib.models.mamba2 import Mamba2Mixer
-from lib.models.scalar_decay_scan import scalar_decay_scan
-from lib.models.selective_scan import selective_scan
+from lib.models.kernels.convolution import convolve
+from lib.models.kernels.scalar_decay_scan import scalar_decay_scan
+from lib.models.kernels.scan import selective_scan
+from lib.models.state_space.mamba import MambaMixer
+from lib.models.state_space.mamba2 import Mamba2Mixer
 
 
 class MambaFloat32Scan(MambaMixer):

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from lib.processes.checks import whole_number
+from lib.checks import whole_number
 from lib.training.tasks import sequences_of_tokens
 
 CELLS = 2**25  # logits held at a time while windows are scored

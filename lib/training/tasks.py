@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from lib.processes.checks import whole_number
+from lib.checks import whole_number
 
 
 class Task(Protocol):

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from lib.models.pretrained.characters import Characters, Unknown
-from lib.models.recurrent import LSTM
+from lib.models.recurrent.basic import LSTM
 from lib.processes.corpora.catalogue import entry
 from lib.processes.corpora.model_files import model_bytes
 

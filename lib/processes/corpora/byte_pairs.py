@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lib.processes.checks import whole_number
+from lib.checks import whole_number
 from lib.processes.corpora.tokens import BYTES, trained_tokenizer
 
 

@@ -1,0 +1,152 @@
+"""The rules of an n-gram model as arrays: contexts of n - 1 words, and how often each word follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import fsum, lcm
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from lib.processes.ngram.sentences import END, START, SentenceList, Word
+
+_LARGEST_TABLE = 2**27  # entries of a dense table of laws: 1 GiB
+
+
+@dataclass(frozen=True, eq=False)
+class NgramRules:
+    """N contexts, and E pairs of a context with a word that follows it; d different words with ids 0 .. d - 1.
+
+    contexts: (N, n - 1) ids; START has id d + 1. bounds: (N + 1,): the followers of context i are entries
+    bounds[i] to bounds[i + 1] of following (E,) ids, where the end of the sentence is id d, and of
+    weights (E,), whole numbers in proportion to how often the pair occurs.
+    """
+
+    words: tuple[Word, ...]
+    contexts: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    following: NDArray[np.int64]
+    weights: NDArray[Any]
+
+    def __len__(self) -> int:
+        return int(self.contexts.shape[0])
+
+    @cached_property
+    def index(self) -> dict[tuple[int, ...], int]:
+        """Row of each context."""
+        return {tuple(context): row for row, context in enumerate(self.contexts.tolist())}
+
+    @cached_property
+    def totals(self) -> NDArray[Any]:
+        """How often each context occurs, in the units of the weights, (N,)."""
+        return np.asarray(np.add.reduceat(self.weights, self.bounds[:-1]))
+
+    @cached_property
+    def probabilities(self) -> NDArray[np.float64]:
+        """P(following | context) of each pair, (E,)."""
+        total = np.repeat(self.totals, np.diff(self.bounds))
+        return np.asarray(self.weights / total, dtype=np.float64)
+
+    def law(self, row: int) -> dict[int, Fraction]:
+        """Exact law of the id that follows the context."""
+        pairs = slice(int(self.bounds[row]), int(self.bounds[row + 1]))
+        ids, weights = self.following[pairs].tolist(), self.weights[pairs].tolist()
+        return {i: Fraction(weight, int(self.totals[row])) for i, weight in zip(ids, weights, strict=True)}
+
+    @cached_property
+    def successors(self) -> NDArray[np.int64]:
+        """Row of the context that each pair leads to, (E,); -1 where no rule goes on."""
+        moved = np.column_stack([np.repeat(self.contexts, np.diff(self.bounds), axis=0), self.following])[:, 1:]
+        return np.array([self.index.get(tuple(context), -1) for context in moved.tolist()], dtype=np.int64)
+
+    @cached_property
+    def log_probabilities(self) -> dict[tuple[int, ...], float]:
+        """ln P(following | context) by the n ids of context and following word."""
+        rows = np.repeat(self.contexts, np.diff(self.bounds), axis=0)
+        runs = np.column_stack([rows, self.following])
+        return dict(zip(map(tuple, runs.tolist()), np.log(self.probabilities).tolist(), strict=True))
+
+    def sparse_laws(self) -> csr_array:
+        """The laws as a sparse table (N, d + 1); the last column is the end of the sentence."""
+        shape = (len(self), len(self.words) + 1)
+        return csr_array((self.probabilities, self.following, self.bounds), shape=shape)
+
+    def laws(self) -> NDArray[np.float64]:
+        """The laws as a table (N, d + 1). Raises ValueError beyond 1 GiB: take `sparse_laws`."""
+        if len(self) * (len(self.words) + 1) > _LARGEST_TABLE:
+            raise ValueError(
+                f"laws: a dense table of {len(self)} x {len(self.words) + 1} is too large, at most 2^27 entries are "
+                "allowed; sparse_laws() has no limit"
+            )
+        return np.asarray(self.sparse_laws().toarray())
+
+    def row_entropies(self) -> NDArray[np.float64]:
+        """Entropy in nats of the law of each context, (N,)."""
+        p = self.probabilities
+        # "+ 0.0" turns the -0.0 of a sure word into 0.0
+        return np.asarray(-np.add.reduceat(p * np.log(p), self.bounds[:-1]) + 0.0)
+
+    def mean_entropy(self) -> float:
+        """Conditional entropy in nats of a word given its context, contexts weighted as they occur."""
+        share = np.asarray(self.totals / self.totals.sum(), dtype=np.float64)
+        return fsum((share * self.row_entropies()).tolist())
+
+
+def rules_of_counts(counts: Mapping[tuple[Word, ...], Fraction], words: tuple[Word, ...]) -> NgramRules:
+    """Rules from the expected numbers of runs of n words, in the order of the runs."""
+    ids = {word: i for i, word in enumerate((*words, END, START))}
+    rows: dict[tuple[int, ...], dict[int, Fraction]] = {}
+    for run, count in counts.items():
+        context = tuple(ids[word] for word in run[:-1])
+        rows.setdefault(context, {})[ids[run[-1]]] = count
+    scale = lcm(*(count.denominator for count in counts.values()))
+    weights = [int(count * scale) for followers in rows.values() for count in followers.values()]
+    exact = np.int64 if sum(weights) <= np.iinfo(np.int64).max else object
+    return NgramRules(
+        words,
+        np.array(list(rows), dtype=np.int64).reshape(len(rows), -1),
+        np.cumsum([0, *(len(followers) for followers in rows.values())]),
+        np.array([i for followers in rows.values() for i in followers], dtype=np.int64),
+        np.array(weights, dtype=exact),
+    )
+
+
+def rules_of_text(source: SentenceList, n: int, padding: bool, end: bool) -> NgramRules:
+    """Rules by counting, in order of first appearance. Cost O(n words log words)."""
+    text, owner, counts = source.marked_text(n - 1 if padding else 0)
+    span = max(text.size - n + 1, 0)
+    inside = owner[:span] == owner[n - 1 : n - 1 + span]
+    if not end:
+        inside &= text[n - 1 : n - 1 + span] != len(source.words)
+    places = np.flatnonzero(inside)
+    names, symbols = np.zeros(places.size, dtype=np.int64), len(source.words) + 2
+    for offset in range(n - 1):
+        names = np.unique(names * symbols + text[places + offset], return_inverse=True)[1]
+    context, place = _by_appearance(names)
+    pairs, pair_place, pair_of = np.unique(
+        context * symbols + text[places + n - 1], return_index=True, return_inverse=True
+    )
+    weights = np.zeros(pairs.size, dtype=counts.dtype)
+    np.add.at(weights, pair_of, counts[owner[places]])
+    order = np.lexsort((pair_place, pairs // symbols))
+    first = places[place]
+    return NgramRules(
+        source.words,
+        text[first[:, None] + np.arange(n - 1)],
+        np.concatenate([[0], np.cumsum(np.bincount(pairs // symbols, minlength=first.size))]),
+        (pairs % symbols)[order],
+        weights[order],
+    )
+
+
+def _by_appearance(names: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Names renumbered by first appearance, and where each first appears."""
+    _, place, inverse = np.unique(names, return_index=True, return_inverse=True)
+    rank = np.empty(place.size, dtype=np.int64)
+    rank[np.argsort(place)] = np.arange(place.size)
+    return rank[inverse], np.sort(place)

@@ -1,0 +1,148 @@
+"""Kerg et al. (2020), App. A.3: the sums omega, theta and chi over positions of recurrent steps, exact.
+
+    omega_{l:k}(s) = sum_{l<=i_1<...<i_s<k} 1/(t+i_s) ... 1/(t+i_1)                                        (Eq. 126)
+    theta_{0:k}(s) = sum_{0<=i_1<...<i_s<k} (1/(t+i_s) + [i_s-i_{s-1}=1]) ... (1/(t+i_1) + [i_1=0])        (Eq. 127)
+    chi_{0:k}(s)   = the same sum with one factor more in front, (1/(t+k) + [k-i_s=1])                     (Eq. 122)
+
+All are 1 for s = 0, but chi_{0:k}(0) = 1/(t+k) + [k=0]. p_{0:k}(lambda) = sum_s lambda^s chi_{0:k}(s). Each is found
+from its last factor: for instance theta with i_s = j is theta_{0:j}(s-1)/(t+j) plus theta with i_s-1 = j-1 and
+the step taken directly, so that whole tables cost a few operations a cell. Cells are kept as whole numbers over the
+common denominator t (t+1) ... (t+k).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from functools import cached_property
+
+from lib.checks import whole_number
+
+Table = list[list[int]]  # [k][s], numerators over the denominator of row k
+
+
+class AttentionSums:
+    """omega, theta and chi at one t for all k <= length and s <= order, as fractions.
+
+    Indices outside of the table raise ValueError. Memory O(length order) integers of O(length ln length) bits, and as
+    much for every first index of omega that was asked for.
+    """
+
+    def __init__(self, t: int, length: int, order: int) -> None:
+        self.t = whole_number(t, "t", 1)
+        self.length = whole_number(length, "length", 0)
+        self.order = whole_number(order, "order", 0)
+        denominators = itertools.accumulate(range(self.t, self.t + self.length), lambda a, b: a * b, initial=1)
+        self.denominators = list(denominators)  # of row k: t (t+1) ... (t+k-1)
+        self._omega: dict[int, Table] = {}
+
+    def omega(self, first: int, k: int, s: int) -> Fraction:
+        """omega_{first:k}(s); 0 if fewer than s indices are left, 1 for s = 0."""
+        self._refuse_outside(first=first, k=k, s=s)
+        if first > k:
+            return Fraction(int(s == 0))
+        return Fraction(self._elementary(first)[k][s], self.denominators[k])
+
+    def theta(self, k: int, s: int) -> Fraction:
+        """theta_{0:k}(s); 0 for k < s."""
+        self._refuse_outside(k=k, s=s)
+        return Fraction(self._theta[k][s], self.denominators[k])
+
+    def chi(self, k: int, s: int) -> Fraction:
+        """chi_{0:k}(s); 0 for k < s."""
+        self._refuse_outside(k=k, s=s)
+        return Fraction(self._chi[k][s], self.denominators[k] * (self.t + k))
+
+    def gradient(self, eigenvalue: Fraction, k: int) -> Fraction:
+        """p_{0:k}(lambda) = sum_s lambda^s chi_{0:k}(s) (Eq. 121), exactly. k <= order, for all terms to be there."""
+        if k > self.order:
+            raise ValueError(f"k: at most order = {self.order} is allowed, got {k}")
+        return sum((eigenvalue**s * self.chi(k, s) for s in range(k + 1)), start=Fraction(0))
+
+    def theta_bounds(self, k: int, s: int) -> tuple[Fraction, Fraction]:
+        """Lemma 10: sum_r C(s,r) omega_{s-r:k}(r) <= theta_{0:k}(s) <= sum_r C(s,r) omega_{0:k-s+r}(r). k >= s."""
+        lower, upper = self._bounds(k, s, s, 0)
+        return Fraction(lower, self.denominators[k]), Fraction(upper, self.denominators[k])
+
+    def chi_bounds(self, k: int, s: int) -> tuple[Fraction, Fraction]:
+        """Lemma 11: [k=s] + sum_r C(s+1,r+1) omega_{s-r:k}(r) / (t+k) <= chi_{0:k}(s), and <= [k=s] +
+        sum_r C(s+1,r+1) omega_{0:k-s+r}(r) / (t+k-s). k >= s."""
+        lower, upper = self._bounds(k, s, s + 1, 1)
+        last, one, denominator = self.t + k, int(k == s), self.denominators[k]
+        return one + Fraction(lower, denominator * last), one + Fraction(upper, denominator * (last - s))
+
+    def _bounds(self, k: int, s: int, above: int, shift: int) -> tuple[int, int]:
+        """sum_r C(above, r + shift) omega_{s-r:k}(r) and the same of omega_{0:k-s+r}(r), over denominators[k]."""
+        self._refuse_outside(k=k, s=s)
+        if k < s:
+            raise ValueError(f"k: at least s = {s} is allowed, got {k}")
+        lower = upper = 0
+        for r in range(s + 1):
+            binomial, shorter = math.comb(above, r + shift), k - s + r
+            lower += binomial * self._elementary(s - r)[k][r]
+            scale = math.prod(range(self.t + shorter, self.t + k))
+            upper += binomial * scale * self._elementary(0)[shorter][r]
+        return lower, upper
+
+    @cached_property
+    def _theta(self) -> Table:
+        table = [[1] + [0] * self.order]
+        ending = [0] * (self.order + 1)  # theta with i_s = k-1, over the denominator of row k
+        for k in range(self.length):
+            position, row = self.t + k, table[k]
+            # i_s = k: any i_{s-1} < k with the factor 1/(t+k), or i_{s-1} = k-1 (for s = 1: k = 0) directly
+            direct = [0, int(k == 0), *ending[1:-1]] if self.order else [0]
+            ending = [0, *(row[s - 1] + direct[s] * position for s in range(1, self.order + 1))]
+            table.append([row[s] * position + ending[s] for s in range(self.order + 1)])
+        return table
+
+    @cached_property
+    def _chi(self) -> Table:
+        rows = [[self._theta[0][s] + (self.t if s == 0 else 0) for s in range(self.order + 1)]]
+        for k in range(1, self.length + 1):
+            before, position = rows[-1], self.t + k  # i_s = k-1 directly: chi one step shorter
+            theta = self._theta[k]
+            rows.append([theta[0], *(theta[s] + before[s - 1] * position for s in range(1, self.order + 1))])
+        return rows
+
+    def _elementary(self, first: int) -> Table:
+        if first not in self._omega:
+            row = [self.denominators[first]] + [0] * self.order
+            table = [[0] * (self.order + 1)] * first + [row]
+            for position in range(self.t + first, self.t + self.length):
+                row = [row[0] * position, *(row[s] * position + row[s - 1] for s in range(1, self.order + 1))]
+                table.append(row)
+            self._omega[first] = table
+        return self._omega[first]
+
+    def _refuse_outside(self, **indices: int) -> None:
+        for name, value in indices.items():
+            allowed = self.order if name == "s" else self.length
+            if whole_number(value, name, 0) > allowed:
+                raise ValueError(f"{name}: at most {allowed} is allowed, got {value}")
+
+
+def omega_by_definition(t: int, first: int, k: int, s: int) -> Fraction:
+    """omega_{first:k}(s) as the sum over all sets of s positions (Eq. 126). Cost O(C(k - first, s))."""
+    chosen = itertools.combinations(range(first, k), s)
+    return sum(
+        (math.prod((Fraction(1, t + i) for i in positions), start=Fraction(1)) for positions in chosen),
+        start=Fraction(0),
+    )
+
+
+def theta_by_definition(t: int, k: int, s: int) -> Fraction:
+    """theta_{0:k}(s) as the sum over all paths (Eq. 127). Cost O(C(k, s) s)."""
+    return sum((_path(t, positions) for positions in itertools.combinations(range(k), s)), start=Fraction(0))
+
+
+def chi_by_definition(t: int, k: int, s: int) -> Fraction:
+    """chi_{0:k}(s) as the sum over all paths (Eq. 122). Cost O(C(k, s) s)."""
+    return sum((_path(t, (*positions, k)) for positions in itertools.combinations(range(k), s)), start=Fraction(0))
+
+
+def _path(t: int, positions: tuple[int, ...]) -> Fraction:
+    """The product of 1/(t+i) + [i - previous = 1] over the positions; the one before the first is -1."""
+    pairs = itertools.pairwise((-1, *positions))
+    return math.prod((Fraction(1, t + i) + (i - before == 1) for before, i in pairs), start=Fraction(1))

@@ -1,0 +1,94 @@
+"""Draw sequences from a model, token after token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from tqdm.auto import tqdm
+
+from lib.checks import generator, real_number, whole_number
+
+
+def generate(
+    model: Any,
+    n: int,
+    length: int,
+    seed: int | np.random.Generator,
+    *,
+    first: ArrayLike | None = None,
+    temperature: float = 1.0,
+    batch: int = 500,
+    device: torch.device | str = "cpu",
+    progress: bool = False,
+) -> NDArray[Any]:
+    """n sequences of `length` tokens by the stepwise form, x_t ~ Q(. | x_<t): whole numbers (n, length).
+
+    first: law of the first token, (vocabulary,) probabilities, uniform by default (no begin-of-sequence token);
+    or prompts, whole numbers (n, tokens). Each token is the quantile of one number of the seed's, so the size of the
+    batches changes nothing but rounding. temperature: logits are divided by it. Raises ValueError for other laws and
+    sizes. Cost: `length` steps for each batch.
+    """
+    rows, steps = whole_number(n, "n", 1), whole_number(length, "length", 1)
+    if not real_number(temperature, "temperature") > 0.0:
+        raise ValueError(f"temperature: numbers > 0 are allowed, got {temperature!r}")
+    size = whole_number(batch, "batch", 1)
+    uniform = generator(seed).random((rows, steps))
+    prompts = _prompts(model.vocabulary, rows, steps, first, uniform)
+    tokens = np.empty((rows, steps), dtype=np.uint8 if model.vocabulary <= 256 else np.int64)
+    tokens[:, : prompts.shape[1]] = prompts
+    was_training = model.training
+    model.eval()
+    starts = range(0, rows, size)
+    with torch.no_grad(), tqdm(total=len(starts) * steps, unit="step", desc="generating", disable=not progress) as bar:
+        for start in starts:
+            some = slice(start, start + size)
+            _continue(model, tokens[some], uniform[some], prompts.shape[1], temperature, device, bar)
+    model.train(was_training)
+    return tokens
+
+
+def _continue(
+    model: Any, tokens: NDArray[Any], uniform: NDArray[Any], given: int, temperature: float, device: Any, bar: Any
+) -> None:
+    """Fill in the columns of `tokens` from `given` on."""
+    state = model.initial_state(len(tokens))
+    draws = torch.from_numpy(np.ascontiguousarray(uniform.T)).to(device)  # (steps, batch)
+    token = torch.from_numpy(tokens[:, 0].astype(np.int64)).to(device)
+    drawn = []
+    for place in range(1, tokens.shape[1]):
+        logits, state = model.step(token, state)
+        bar.update()
+        if place < given:
+            token = torch.from_numpy(tokens[:, place].astype(np.int64)).to(device)
+            continue
+        law = (logits.double() / temperature).softmax(dim=-1).cumsum(dim=-1)  # (batch, vocabulary)
+        token = torch.searchsorted(law, draws[place, :, None]).squeeze(1).clamp_(max=model.vocabulary - 1)
+        drawn.append(token)
+    bar.update()
+    if drawn:
+        tokens[:, given:] = torch.stack(drawn, dim=1).cpu().numpy()
+
+
+def _prompts(
+    vocabulary: int, rows: int, steps: int, first: ArrayLike | None, uniform: NDArray[Any]
+) -> NDArray[np.int64]:
+    """The tokens that are there before the model says anything, (rows, given)."""
+    law = np.full(vocabulary, 1.0 / vocabulary) if first is None else np.asarray(first)
+    if law.ndim == 2:
+        if law.dtype.kind not in "iu" or law.shape[0] != rows or not 1 <= law.shape[1] <= steps:
+            raise ValueError(
+                f"first: whole numbers of shape ({rows}, 1 .. {steps}) are allowed as prompts, "
+                f"got {law.dtype} of {law.shape}"
+            )
+        if law.min() < 0 or law.max() >= vocabulary:
+            raise ValueError(
+                f"first: tokens 0 .. {vocabulary - 1} are in the vocabulary, got {law.min()} .. {law.max()}"
+            )
+        return law.astype(np.int64)
+    if law.shape != (vocabulary,) or not np.all(law >= 0.0) or abs(float(law.sum()) - 1.0) > 1e-9:
+        raise ValueError(f"first: {vocabulary} probabilities that sum to one are allowed, got shape {law.shape}")
+    column = np.searchsorted(np.cumsum(law), uniform[:, 0])
+    return np.minimum(column, vocabulary - 1)[:, None]
