@@ -28,7 +28,7 @@ from experiments.gaussians.task import GaussianPrediction
 from lib.models.continuous import GaussianLanguageModel, IndependentNormals
 from lib.processes import HierarchicalGaussian
 from lib.report import benchmarks
-from lib.training.precision import PRECISIONS, matrix_products
+from lib.training.settings import PRECISIONS, matrix_products
 
 LONGEST_DENSE = 4096
 SHORT = 5  # layers of the longest process that NumPy's own function is asked for

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from lib.information import auto_mutual_information
 from lib.models import create
-from lib.models.probes.enumeration import sequence_probabilities
+from lib.models.probes.scoring import sequence_probabilities
 from lib.processes import PowerLawBinary
 from lib.processes.binary.orthant import sign_block_law
 from lib.runs.training import RunParameters, trained

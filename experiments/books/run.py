@@ -15,11 +15,11 @@ from pydantic import Field, model_validator
 from experiments.books.texts import Shelf, Shelves, longest_document, named_documents, shelves
 from lib.information.documents.windows import Windows, document_windows
 from lib.models import SequenceModel, create
-from lib.models.attention.learned_positions import LearnedPositionTransformer
+from lib.models.attention.transformer import LearnedPositionTransformer
 from lib.processes.corpora.catalogue import entry
 from lib.runs.training import RunParameters, trained
 from lib.training import FitSettings
-from lib.training.book_windows import DocumentWindows, window_losses
+from lib.training.tasks import DocumentWindows, window_losses
 
 TRAINED = ("transformer", "mamba", "mamba2", "lstm")
 EXACT_POSITIONS = 16  # recorded one by one; those after them in bins

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lib.processes import corpora
-from lib.processes.corpora.byte_pairs import BytePairs
 from lib.processes.corpora.catalogue import WEIGHTS, entry
-from lib.processes.corpora.sentence_starts import sentence_starts
+from lib.processes.corpora.reading import sentence_starts
+from lib.processes.corpora.tokens import BytePairs
 
 Integers = NDArray[np.int64]
 CYCLE = 7

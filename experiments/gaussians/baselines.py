@@ -13,7 +13,7 @@ from experiments.gaussians.runs import GaussianRun
 from lib.information.captured import information_by_position
 from lib.processes import HierarchicalGaussian
 from lib.theory.gaussian_predictor import GaussianPredictor
-from lib.theory.state_capacity import canonical_correlations
+from lib.theory.history import canonical_correlations
 
 WINDOWS = (1, 2, 4, 8, 16, 32, 64)
 SHOWN = (4, 16, 64)

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from experiments.gaussians.samples import draw_tokens, log_densities
 from experiments.gaussians.scores import GaussianScores
+from experiments.gaussians.task import draw_tokens, log_densities
 from lib.information.captured import (
     OwnInformation,
     captured_information,

@@ -18,7 +18,7 @@ from experiments.gaussians.sizes import gaussian_language_model
 from experiments.gaussians.task import GaussianPrediction
 from lib.processes import HierarchicalGaussian
 from lib.runs.training import RunParameters, trained
-from lib.training.precision import checked_precision, matrix_products
+from lib.training.settings import checked_precision, matrix_products
 
 EXACT_POSITIONS = 16  # recorded one by one; those after them in bins
 MEASURED = 1  # number of the random stream that models are compared on

@@ -1,4 +1,7 @@
-"""Prediction of hierarchical Gaussians: fresh sequences at every step, and the exact law to compare with."""
+"""Prediction of hierarchical Gaussians: fresh sequences at every step, and the exact law to compare with.
+
+Sequences that a Gaussian language model draws, and how probable it finds given ones.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from experiments.gaussians.scores import normal_divergence
+from experiments.gaussians.scores import normal_divergence, normal_loss
 from lib.checks import whole_number
 from lib.processes.gaussian.hierarchical import HierarchicalGaussian
 from lib.processes.gaussian.on_device import HierarchicalGaussianOnDevice
-from lib.training.precision import checked_precision, forward_pass
+from lib.training.settings import checked_precision, forward_pass
 
 Batch = tuple[Tensor, Tensor]
 TRAINING, VALIDATION = 0, 1  # streams of random numbers
@@ -25,7 +29,7 @@ class GaussianPrediction:
 
     law: the process p; no sequence is seen twice. epoch_steps: updates that count as one epoch. copies: numbers of a
     token. validation: sequences of the fixed set, made from `validation_seed`, the same for all runs. precision: of
-    the forward pass, a name of `lib.training.precision`. Batch number `step` of an epoch is drawn on the training
+    the forward pass, a name of `lib.training.settings`. Batch number `step` of an epoch is drawn on the training
     device from (seed, epoch, step) alone, so that a resumed run goes on with the data it would have seen.
     Raises ValueError for sizes below 1 and unknown precisions.
     """
@@ -145,3 +149,39 @@ class Stopwatch:
             self._seconds += sum(start.elapsed_time(stop) for start, stop in self._events) / 1e3
             self._events.clear()
         return self._seconds
+
+
+def draw_tokens(
+    model: Any, n: int, length: int, seed: int, device: torch.device | str = "cpu", batch: int | None = None
+) -> Tensor:
+    """n sequences (n, length, copies) from the model's own law, token by token, each given those before it.
+
+    model: step, initial_state and copies as `GaussianLanguageModel` has them. batch: sequences drawn together, all by
+    default. The same numbers for the same seed, batch and device. Raises ValueError for n, length or batch below 1 and
+    a bad seed. Cost `length` steps of n rows.
+    """
+    rows, steps = whole_number(n, "n", 1), whole_number(length, "length", 1)
+    random = torch.Generator(device).manual_seed(whole_number(seed, "seed", 0))
+    kind = next(iter(model.parameters())).dtype
+    tokens = torch.zeros(rows, steps + 1, model.copies, dtype=kind, device=device)  # BOS first
+    with torch.no_grad():
+        for part in tokens.split(rows if batch is None else whole_number(batch, "batch", 1)):  # views: filled in place
+            state = model.initial_state(len(part))
+            for place in range(steps):
+                (means, deviations), state = model.step(part[:, place], state)
+                noise = torch.randn(means.shape, generator=random, dtype=kind, device=device)
+                part[:, place + 1] = means + deviations * noise
+    return tokens[:, 1:].clone()
+
+
+def log_densities(model: Any, tokens: Tensor, batch: int = 16) -> NDArray[np.float64]:
+    """ln q(w_i | w_<i) of every token, all its numbers together, nats: (n, length, copies) -> (n, length).
+
+    Cost of one parallel pass.
+    """
+    found = []
+    with torch.no_grad():
+        for part in tokens.split(whole_number(batch, "batch", 1)):
+            means, deviations = (value.double() for value in model.predictions(part))
+            found.append(-normal_loss(part.double(), means, deviations).sum(dim=-1))
+    return np.asarray(torch.cat(found).cpu().numpy())

@@ -1,4 +1,8 @@
-"""Every beginning of every sentence of a finite language, once: what exact averages over the language run over."""
+"""Finite languages: the tree of all beginnings of their sentences, and one whose verb agrees with a noun.
+
+In the tree every beginning of every sentence stands once: what exact averages over the language run over. The noun is
+three words back, so that two words of context are not enough.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lib.checks import whole_number
+from lib.processes.ngram.language import NgramLanguage
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
+TEMPLATES = (
+    "{opening} the {one} near {whom} {does} a {thing} every {day}",
+    "{opening} the {many} near {whom} {do} a {thing} every {day}",
+)
+SLOTS = {
+    "opening": ("we saw that", "they said that", "he knew that"),
+    "one": ("dog", "fox", "hen", "cow", "owl"),
+    "many": ("dogs", "foxes", "hens", "cows", "owls"),
+    "whom": ("him", "her"),
+    "does": ("chases", "wants", "finds"),
+    "do": ("chase", "want", "find"),
+    "thing": ("ball", "bone", "nest", "leaf", "stone"),
+    "day": ("monday", "sunday", "morning", "evening"),
+}
+ORDER = 4  # n: "dogs near him" and the verb
 
 
 class FiniteLanguage(Protocol):
@@ -93,3 +113,12 @@ class PrefixTree:
     def at_nodes(self, by_sentence: NDArray[Any]) -> NDArray[Any]:
         """Values (S, T + 1, ...) of every sentence after 0, 1, ... tokens, taken once for each node: (N, ...)."""
         return np.asarray(by_sentence[self.sentence, self.depth])
+
+
+def agreement_language(n: int = ORDER) -> NgramLanguage:
+    """3600 sentences over 38 words, all equally likely; rules of n - 1 = 3 words of context write exactly these.
+
+    After "near him" the verb is singular or plural, as the noun before it was. Two words of context leave ln 2 nats
+    more there than three do.
+    """
+    return NgramLanguage.from_templates(TEMPLATES, SLOTS, n)

@@ -1,4 +1,8 @@
-"""How well a law of the next word completes prompts of a language and follows its rules, all averages exact."""
+"""How well a law of the next word completes prompts of a language and follows its rules, all averages exact.
+
+It is measured against the n-gram model that counting makes of some sentences, and asked whether it cares about
+histories that no sentence of the language has, but whose last n - 1 words are in its rules.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,14 @@ import torch
 from numpy.typing import NDArray
 
 from experiments.ngram_rules.languages import PrefixTree
+from lib.checks import generator, whole_number
+from lib.processes.ngram.language import NgramLanguage
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 BATCH = 500  # sentences read at once
+KINDS = ("as written", "shuffled", "random", "longer")
+LONGER_BY = 12  # words of another sentence that a longer history begins with
 
 
 def next_word_laws(model: Any, tree: PrefixTree, device: torch.device | str = "cpu") -> Floats:
@@ -100,3 +108,98 @@ def divergence_by_depth(laws: Floats, tree: PrefixTree) -> Floats:
     weight = np.bincount(depth[inside], mass[inside])
     total = np.bincount(depth[inside], mass[inside] * gap[inside])
     return np.asarray((total / np.maximum(weight, 1e-300))[1:])
+
+
+def counted_laws(tree: PrefixTree, chosen: Ids, order: int, back_off: bool = False) -> Floats:
+    """Relative frequencies of the next token after the last order - 1 words: (N, d + 1).
+
+    chosen: the sentences (rows of the tree) that are counted. The beginning of a sentence counts as a context of its
+    own. After a context that was never seen the row is zero: the model has nothing to say. back_off: it then takes the
+    longest context that was seen, down to none. Raises ValueError for order < 1 or sentences outside. O(N (order + d)).
+    """
+    known = whole_number(order, "order", 1) - 1
+    laws = np.zeros((len(tree), tree.end + 1))
+    for words in range(known, -1, -1) if back_off else [known]:
+        counts = _counts(tree, chosen, words)
+        total = counts.sum(axis=1, keepdims=True)
+        empty = laws.sum(axis=1, keepdims=True) == 0.0
+        laws = np.where(empty & (total > 0), counts / np.maximum(total, 1), laws)
+    return laws
+
+
+def seen_contexts(tree: PrefixTree, chosen: Ids, words: int) -> NDArray[np.bool_]:
+    """Whether the last `words` words of each node occur in a chosen sentence, followed by anything: (N,)."""
+    return np.asarray(_counts(tree, chosen, words).sum(axis=1) > 0)
+
+
+def _counts(tree: PrefixTree, chosen: Ids, words: int) -> Ids:
+    """How often each token follows the last `words` words of each node in the chosen sentences, (N, d + 1)."""
+    rows = np.asarray(chosen)
+    if rows.ndim != 1 or not rows.size or rows.min() < 0 or rows.max() >= len(tree.tokens):
+        raise ValueError(f"chosen: rows 0 .. {len(tree.tokens) - 1} of sentences are allowed, got {chosen!r}")
+    if words:
+        _, group = np.unique(tree.last_words(words), axis=0, return_inverse=True)
+    else:
+        group = np.zeros(len(tree), dtype=np.int64)
+    before, after = tree.nodes[rows, :-1], tree.tokens[rows]
+    inside = (before >= 0) & (np.arange(after.shape[1]) <= tree.lengths[rows][:, None])
+    table = np.zeros((int(group.max()) + 1, tree.end + 1), dtype=np.int64)
+    np.add.at(table, (group[before[inside]], after[inside]), 1)
+    return np.asarray(table[group])
+
+
+@dataclass(frozen=True)
+class Histories:
+    """Beginnings by kind, each a list of id arrays; the rules' law of the next token, (m, d + 1), is the same in all.
+
+    "as written": beginnings of sentences. "shuffled": all but the last n - 1 words in random order. "random": all but
+    these replaced by words of the vocabulary. "longer": the first words of another sentence in front.
+    """
+
+    by_kind: dict[str, list[Ids]]
+    rule_laws: Floats
+
+
+def altered_histories(
+    language: NgramLanguage, tree: PrefixTree, count: int, seed: int | np.random.Generator
+) -> Histories:
+    """`count` beginnings, drawn as often as sentences have them, with at least two words before the last n - 1."""
+    random, known = generator(seed), language.n - 1
+    nodes = np.flatnonzero((tree.depth >= known + 2) & ~tree.is_whole)
+    chosen = random.choice(nodes, size=whole_number(count, "count", 1), p=tree.mass[nodes] / tree.mass[nodes].sum())
+    laws = language.rules.laws()
+    rows = [language.rules.index[tuple(last)] for last in tree.last_words(known)[chosen].tolist()]
+    written = [tree.tokens[tree.sentence[node], : tree.depth[node]] for node in chosen]
+    others = tree.tokens[random.integers(len(tree.tokens), size=count), :LONGER_BY]
+    by_kind = {
+        "as written": written,
+        "shuffled": [np.append(random.permutation(ids[:-known]), ids[-known:]) for ids in written],
+        "random": [np.append(random.integers(tree.end, size=len(ids) - known), ids[-known:]) for ids in written],
+        "longer": [np.append(other[other < tree.end], ids) for other, ids in zip(others, written, strict=True)],
+    }
+    return Histories(by_kind, laws[rows])
+
+
+def rule_following(model: Any, histories: Histories, device: torch.device | str = "cpu") -> dict[str, dict[str, float]]:
+    """For each kind: mean D(rules || Q) in nats, and how often the most likely next token obeys the rules."""
+    truth, found = histories.rule_laws, {}
+    for kind, rows in histories.by_kind.items():
+        laws = laws_after(model, rows, device)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gaps = np.where(truth > 0, truth * (np.log(truth) - np.log(laws)), 0.0)
+        obeyed = truth[np.arange(len(truth)), laws.argmax(axis=1)] > 0
+        found[kind] = {"divergence": float(gaps.sum(axis=1).mean()), "obeyed": float(obeyed.mean())}
+    return found
+
+
+def laws_after(model: Any, rows: list[Ids], device: torch.device | str = "cpu") -> Floats:
+    """Q(next token | history) for histories of any lengths, (m, d + 1)."""
+    lengths = np.array([len(row) for row in rows])
+    laws = np.empty((len(rows), model.vocabulary))
+    model.eval()
+    with torch.no_grad():
+        for length in np.unique(lengths):
+            some = np.flatnonzero(lengths == length)
+            tokens = torch.from_numpy(np.stack([rows[i] for i in some])).to(device)
+            laws[some] = model(tokens)[:, -1].double().softmax(dim=-1).cpu().numpy()
+    return laws

@@ -12,12 +12,19 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
-from experiments.ngram_rules.agreement import agreement_language
-from experiments.ngram_rules.counter import counted_laws, seen_contexts
-from experiments.ngram_rules.histories import Histories, altered_histories, rule_following
 from experiments.ngram_rules.inside import inside
-from experiments.ngram_rules.languages import PrefixTree
-from experiments.ngram_rules.measures import Completions, complete, divergence_by_depth, next_word_laws
+from experiments.ngram_rules.languages import PrefixTree, agreement_language
+from experiments.ngram_rules.measures import (
+    Completions,
+    Histories,
+    altered_histories,
+    complete,
+    counted_laws,
+    divergence_by_depth,
+    next_word_laws,
+    rule_following,
+    seen_contexts,
+)
 from experiments.ngram_rules.task import SentencePrediction
 from lib.models import create
 from lib.processes.ngram.language import NgramLanguage

@@ -15,10 +15,9 @@ from lib.information.documents.block_scores import Scorer
 from lib.models import create
 from lib.models.pretrained import Characters, load_character_lstm, load_smollm2
 from lib.models.probes.scoring import NetworkScorer
-from lib.processes.corpora.byte_pairs import BytePairs
 from lib.processes.corpora.catalogue import WEIGHTS, entry
-from lib.processes.corpora.sentence_starts import sentence_starts
-from lib.processes.corpora.tokens import encode_characters
+from lib.processes.corpora.reading import sentence_starts
+from lib.processes.corpora.tokens import BytePairs, encode_characters
 from lib.runs.training import RunParameters, trained
 from lib.training import NextToken
 

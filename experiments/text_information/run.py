@@ -14,7 +14,7 @@ from experiments.text_information.models import Model, Reading, is_text, read
 from lib.information.documents.block_scores import BlockScores, score_blocks
 from lib.information.documents.growth import scaling_exponent
 from lib.information.documents.windows import Windows, document_windows
-from lib.information.ngrams import ngram_entropy
+from lib.information.estimators import ngram_entropy
 from lib.models import create
 from lib.models.pretrained import character_lstm_names
 from lib.processes import corpora

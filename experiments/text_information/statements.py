@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
 from experiments.text_information.runs import FROM, TextRun
-from lib.report.interval_verdicts import judge_interval
-from lib.report.verdicts import TOO_WIDE, UNMET, asked, not_resolved, record_verdict
+from lib.report.verdicts import TOO_WIDE, UNMET, asked, judge_interval, not_resolved, record_verdict
 
 Floats = NDArray[np.float64]
 FEWEST = 5  # models in a rank correlation

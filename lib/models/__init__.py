@@ -1,8 +1,7 @@
 """Sequence models with one interface: parallel logits, or steps with a state that holds all they remember."""
 
-from lib.models.attention.linear import LinearTransformer
+from lib.models.attention.linear import LinearTransformer, TTTLinear
 from lib.models.attention.transformer import SlidingWindowTransformer, SparseTransformer, Transformer
-from lib.models.attention.ttt_linear import TTTLinear
 from lib.models.base import SequenceModel, State
 from lib.models.catalogue import ARCHITECTURES, create
 from lib.models.recurrent.attentive import AttentiveRNN

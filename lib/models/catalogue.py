@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lib.models.attention.linear import LinearTransformer
+from lib.models.attention.linear import LinearTransformer, TTTLinear
 from lib.models.attention.transformer import SlidingWindowTransformer, SparseTransformer, Transformer
-from lib.models.attention.ttt_linear import TTTLinear
 from lib.models.base import SequenceModel
 from lib.models.recurrent.basic import LSTM, VanillaRNN
 from lib.models.recurrent.relu import ReluRNN, ReluSSM

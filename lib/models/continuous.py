@@ -1,4 +1,7 @@
-"""Language models whose tokens are vectors of real numbers: the book's layers between two small networks."""
+"""Language models whose tokens are vectors of real numbers: the book's layers between two small networks.
+
+Under autocast their Mamba and Mamba2 may round the large maps; the recurrence keeps the type of its weights.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,14 @@ from lib.models.attention.patterns import Full
 from lib.models.attention.transformer import Attention
 from lib.models.base import Module, State, glorot_linear, seeded, sinusoids
 from lib.models.block import Block, norm_of
-from lib.models.float32_scan import Mamba2Float32Scan, MambaFloat32Scan
+from lib.models.kernels.convolution import convolve
+from lib.models.kernels.scan import selective_scan
+from lib.models.kernels.scan_torch import scalar_decay_scan
+from lib.models.state_space.mamba import MambaMixer
+from lib.models.state_space.mamba2 import Mamba2Mixer
 
 POSITIONS = ("learned", "sinusoidal", "none")
 _UNIT_SOFTPLUS = math.log(math.e - 1.0)  # softplus of it is 1
-
 DEVIATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "exponential": torch.exp,
     "softplus": lambda x: F.softplus(x + _UNIT_SOFTPLUS),
@@ -192,3 +198,31 @@ def one_of(name: Any, what: str, allowed: Mapping[str, Any]) -> str:
     if not isinstance(name, str) or name not in allowed:
         raise ValueError(f"{what}: one of {', '.join(allowed)} is allowed, got {name!r}")
     return name
+
+
+class MambaFloat32Scan(MambaMixer):
+    """A `MambaMixer` whose parallel form computes all between its first and last map in the type of its weights.
+
+    Without autocast it is the very same function. Rounding errors of a decay multiply along the sequence.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        u, gate = self.in_proj(x).chunk(2, dim=-1)  # (batch, time, inner)
+        with torch.autocast(x.device.type, enabled=False):
+            u = convolve(self.conv1d, u.to(self.D.dtype))
+            dt, B, C = self._selection(u)
+            y = selective_scan(u, dt, -self.A_log.exp(), B, C, self.D)
+            mixed = y * F.silu(gate.to(self.D.dtype))
+        return self.out_proj(mixed)
+
+
+class Mamba2Float32Scan(Mamba2Mixer):
+    """A `Mamba2Mixer` in the same way."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        projected = self._project(x)
+        with torch.autocast(x.device.type, enabled=False):
+            gate, mixed, dt = (part.to(self.D.dtype) for part in projected)
+            u, dt, B, C = self._selection(convolve(self.conv1d, mixed), dt)
+            y = scalar_decay_scan(u, dt, -self.A_log.exp(), B, C, self.D)
+        return self._out(y, gate)

@@ -1,4 +1,7 @@
-"""Where a number comes from: device, versions, code, seed, data and runs, as a table that ends a chapter."""
+"""Where a number comes from: device, versions, code, seed, data and runs, as a table that ends a chapter.
+
+Of recorded runs a table of their own: how many, where and when, how long, and whether the code has moved on.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import importlib.metadata
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from lib.report.page import current_page, show_on_page
 from lib.report.records import profile
 
 PACKAGES = ("numpy", "scipy", "numba", "torch")
+Record = Mapping[str, Any]
 
 
 def collect() -> dict[str, Any]:
@@ -145,3 +149,49 @@ def _corpus(corpus: Any) -> str:
     if digest:
         parts.append(f"SHA-256 {digest[:12]}")
     return ", ".join(part for part in parts if part)
+
+
+class RecordedRuns(Footer):
+    """The table that says what recorded runs a page shows."""
+
+    caption = "The recorded runs on this page"
+
+
+def summary_of_runs(profile: str, records: Sequence[Record], planned: int) -> dict[str, str]:
+    """Rows of the table, by name. Raises ValueError without records."""
+    if not records:
+        raise ValueError("records: at least one run is allowed, got none")
+    origins = [record["provenance"] for record in records]
+    seconds = sum(origin["seconds"] for origin in origins)
+    dates = sorted(origin["date"][:10] for origin in origins)
+    stale = sum(bool(record.get("stale")) for record in records)
+    longest = max(origin["seconds"] for origin in origins)
+    rows = {
+        "profile": profile,
+        "runs": f"{len(records)} of {planned}"
+        + ("" if len(records) == planned else ": the others are not recorded yet"),
+        "device": _values(origins, "device"),
+        "versions": "; ".join(f"{name} {_values(origins, name)}" for name in ("python", "torch", "numpy")),
+        "commit": _values(origins, "commit"),
+        "recorded": dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}",
+        "time": f"{_duration(seconds)} in all, {_duration(longest)} for the longest",
+        "memory": f"at most {max(origin['peak_memory_MB'] for origin in origins):.0f} MB a process",
+    }
+    if stale:
+        rows["version"] = f"{stale} of these runs answer as an earlier version of the experiment did"
+    return rows
+
+
+def recorded_runs(profile: str, records: Sequence[Record], planned: int) -> None:
+    """Show the table on the page."""
+    show_on_page(RecordedRuns(summary_of_runs(profile, records, planned)))
+
+
+def _values(origins: Sequence[Record], key: str) -> str:
+    return ", ".join(sorted({str(origin.get(key, "unknown")) for origin in origins}))
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -16,8 +16,7 @@ from lib.report.catalogue import Claim, catalogue
 from lib.report.claims import WORDS
 from lib.report.page import show_on_page
 from lib.report.records import OUTCOMES, PROFILES, Record
-from lib.report.scorecard_html import Counts, Table
-from lib.report.scorecard_values import age, origin, tally
+from lib.report.scorecard_html import Counts, Table, age, origin, tally
 
 COMMITTED = ROOT / "results" / "claims"
 STATUSES = tuple(WORDS)  # in the order in which they are counted

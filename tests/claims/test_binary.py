@@ -8,12 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.binary_sequences.runs import of_network, trained_runs
-from experiments.binary_sequences.statements import growth, law_signs, length_table, place_between, ratio_to_law
+from experiments.binary_sequences.runs import (
+    growth,
+    law_signs,
+    length_table,
+    of_network,
+    place_between,
+    ratio_to_law,
+    trained_runs,
+)
 from lib.information import fit_exponential
 from lib.processes import PowerLawBinary
 from lib.report import claims
-from lib.report.seed_verdicts import agreement, judge
+from lib.report.verdicts import agreement, judge
 from tests.experiments.binary_sequences.fake_records import Curve, exponential, power_law, record
 
 WIDTHS, DEPTHS, SEEDS = [1, 2, 4, 8, 16, 32, 64], [1, 2, 3], 3

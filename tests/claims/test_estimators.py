@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.information import vclub_estimate
-from lib.information.derangement import cyclic_shift, random_derangement
+from lib.information.model_estimates import cyclic_shift, random_derangement
 from lib.report import claims
 
 

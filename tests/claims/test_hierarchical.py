@@ -8,8 +8,7 @@ from scipy.stats import linregress
 
 from lib.information import bipartite_mutual_information, fit_power_law
 from lib.processes.gaussian.hierarchical import FAMILIES, HierarchicalGaussian
-from lib.processes.gaussian.hierarchical_coupling import COUPLINGS
-from lib.processes.gaussian.layers import ROW_COVARIANCE, carried_covariance
+from lib.processes.gaussian.layers import COUPLINGS, ROW_COVARIANCE, carried_covariance
 from lib.report import claims
 
 LAYERS = 8

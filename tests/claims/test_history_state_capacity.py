@@ -13,7 +13,7 @@ from lib.information import gaussian_mutual_information
 from lib.processes import LinearRNN
 from lib.processes.discrete.tables import information_of_table
 from lib.report import claims
-from lib.theory.state_capacity import canonical_correlations, quantised_autoregression_information
+from lib.theory.history import canonical_correlations, quantised_autoregression_information
 
 
 def network(m: int, d: int, seed: int) -> LinearRNN:

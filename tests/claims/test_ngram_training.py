@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.ngram_rules.clusters import linear_probe, silhouette
-from experiments.ngram_rules.inside import balanced_nodes, features
+from experiments.ngram_rules.inside import balanced_nodes, features, linear_probe, silhouette
 from experiments.ngram_rules.run import language_of
 from experiments.ngram_rules.runs import measured, of_family, rates
 from lib.models import create

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.information import entropy, mutual_information
+from lib.information.bias import entropy_of, entropy_variance, expected_entropy
 from lib.information.estimators import ESTIMATORS
-from lib.information.sampling_law import entropy_of, entropy_variance, expected_entropy
 from lib.report import claims
 from tests.information.test_estimators import outcomes
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.gaussians.samples import draw_tokens, log_densities
 from experiments.gaussians.sizes import LADDER, PUBLISHED, SIZES, gaussian_language_model
+from experiments.gaussians.task import draw_tokens, log_densities
 from lib.models import Mamba, Mamba2, Transformer
 from lib.models.continuous import GaussianLanguageModel
-from lib.training.precision import forward_pass, matrix_products
+from lib.training.settings import forward_pass, matrix_products
 
 COPIES, TIME = 5, 12
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {

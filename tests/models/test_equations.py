@@ -7,10 +7,9 @@ import pytest
 import torch
 from scipy.signal import cont2discrete
 
-from lib.models.attention.linear import LinearAttentionMixer
+from lib.models.attention.linear import LinearAttentionMixer, TTTLinearMixer
 from lib.models.attention.patterns import Strided
 from lib.models.attention.transformer import Attention
-from lib.models.attention.ttt_linear import TTTLinearMixer
 from lib.models.base import seeded
 from lib.models.recurrent.basic import LSTMLayer
 from lib.models.state_space.diagonal import DiagonalMixer

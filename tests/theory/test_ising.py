@@ -9,13 +9,15 @@ import sympy
 from lib.processes import IsingChain
 from lib.report import claims
 from lib.theory.ising import (
+    CRITICAL_COUPLING,
     boltzmann_distribution,
     conditional_of_up,
     double_sum_energy,
     pair_energy,
     spin_configurations,
+    square_lattice_correlation_length,
+    strip_correlation_length,
 )
-from lib.theory.ising_strip import CRITICAL_COUPLING, square_lattice_correlation_length, strip_correlation_length
 
 
 def conditionals(interaction: list[float], beta: float, length: int, position: int, energy=pair_energy) -> np.ndarray:

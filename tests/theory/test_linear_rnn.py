@@ -12,7 +12,7 @@ import sympy
 
 from lib.report import claims
 from lib.theory import linear_rnn as theory
-from lib.theory.linear_rnn_series import generating_function, series, symbolic_generating_function
+from lib.theory.linear_rnn import generating_function, series, symbolic_generating_function
 
 z = sympy.Symbol("z")
 

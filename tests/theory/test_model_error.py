@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.information import direct_estimate, gaussian_mutual_information, vclub_estimate
-from lib.information.derangement import cyclic_shift
+from lib.information.model_estimates import cyclic_shift
 from lib.processes import AutoregressiveGaussian, HierarchicalGaussian, MarkovChain
 from lib.report import claims
 from lib.theory.gaussian_predictor import GaussianPredictor

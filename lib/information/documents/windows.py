@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lib.information.derangement import cyclic_shift
+from lib.information.model_estimates import cyclic_shift
 
 Integers = NDArray[np.int64]
 Short = Literal["refuse", "skip"]

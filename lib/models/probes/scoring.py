@@ -1,14 +1,22 @@
-"""Networks as laws of token sequences: log-probabilities in batches, NumPy in and out."""
+"""Networks as laws of token sequences: log-probabilities in batches, NumPy in and out.
+
+Of a small model the exact law: the probability of every sequence, step by step.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
+
+from lib.checks import whole_number
+
+LARGEST_TABLE = 2**20  # sequences
 
 
 class NetworkScorer:
@@ -79,3 +87,35 @@ def token_rows(tokens: NDArray[np.integer[Any]], vocabulary: int) -> NDArray[np.
     if array.min() < 0 or array.max() >= vocabulary:
         raise ValueError(f"tokens: 0 .. {vocabulary - 1} are in the vocabulary, got {array.min()} .. {array.max()}")
     return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def sequence_probabilities(model: Any, length: int, first: ArrayLike | None = None) -> NDArray[np.float64]:
+    """P(x_1 ... x_j) prod_{t>j} Q(x_t | x_1 ... x_{t-1}) of all K^L sequences, shape (K,) * L.
+
+    model: Q, anything with `vocabulary`, initial_state(batch) and step(token, state). first: P, the law of the first
+    j tokens, shape (K,) * j; by default one token, uniform. Raises ValueError for length < j, more than 2^20 sequences,
+    or a law that is none. Cost L steps of a batch of K^L.
+    """
+    symbols, steps = model.vocabulary, whole_number(length, "length", 1)
+    if symbols**steps > LARGEST_TABLE:
+        raise ValueError(f"length: at most 2^20 sequences can be enumerated, got {symbols}^{steps}")
+    law = np.full(symbols, 1.0 / symbols) if first is None else np.asarray(first, dtype=np.float64)
+    given = law.ndim
+    if (
+        law.shape != (symbols,) * given
+        or not 1 <= given <= steps
+        or not np.all(law >= 0.0)
+        or abs(law.sum() - 1) > 1e-9
+    ):
+        raise ValueError(f"first: probabilities of 1 to {steps} tokens, shape ({symbols},) * j, got shape {law.shape}")
+    sequences = torch.from_numpy(np.indices((symbols,) * steps).reshape(steps, -1))  # (length, K^length)
+    logarithm = torch.zeros(sequences.shape[1], dtype=torch.float64)
+    state = model.initial_state(sequences.shape[1])
+    with torch.no_grad():
+        for place, (token, following) in enumerate(itertools.pairwise(sequences), start=1):
+            logits, state = model.step(token, state)
+            if place >= given:
+                conditional = logits.double().log_softmax(dim=-1)  # (K^length, K)
+                logarithm += conditional.gather(1, following[:, None])[:, 0]
+    law = law.reshape(law.shape + (1,) * (steps - given))
+    return np.asarray(law * np.exp(logarithm.numpy()).reshape((symbols,) * steps))

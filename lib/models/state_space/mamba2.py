@@ -13,7 +13,7 @@ from lib.checks import whole_number
 from lib.models.base import Module, SequenceModel, seeded
 from lib.models.block import Block, norm_of
 from lib.models.kernels.convolution import convolve, convolve_step, depthwise
-from lib.models.kernels.scalar_decay_scan import scalar_decay_scan
+from lib.models.kernels.scan_torch import scalar_decay_scan
 from lib.models.state_space.mamba import LARGEST_STEP, SMALLEST_STEP, inverse_softplus, log_uniform
 
 

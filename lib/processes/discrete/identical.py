@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lib.checks import generator, whole_lags, whole_number
-from lib.processes.discrete.blocks import block_lengths
+from lib.processes.discrete.tables import block_lengths
 
 
 class IdenticalTokens:

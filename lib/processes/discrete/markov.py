@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 
 from lib.checks import generator, whole_lags, whole_number
-from lib.processes.discrete.blocks import block_lengths
-from lib.processes.discrete.tables import information_of_deviation
+from lib.processes.discrete.tables import block_lengths, information_of_deviation
 
 _ROUNDING = 1e-9  # rows and laws may miss one by this much
 _LARGEST_TABLE = 2**24  # sequences that `joint_distribution` enumerates

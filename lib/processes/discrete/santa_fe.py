@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
 from lib.checks import generator, real_number, whole_lags, whole_number
-from lib.processes.discrete.blocks import block_lengths
+from lib.processes.discrete.tables import block_lengths
 
 
 class SantaFeProcess:

@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from lib.checks import generator, whole_lags, whole_number
-from lib.processes.discrete.blocks import block_lengths
+from lib.processes.discrete.tables import block_lengths
 from lib.processes.gaussian import tree
-from lib.processes.gaussian.hierarchical_correlation import pair_correlation
-from lib.processes.gaussian.hierarchical_coupling import COUPLINGS
-from lib.processes.gaussian.layers import Layer, build_layers
+from lib.processes.gaussian.layers import COUPLINGS, Layer, build_layers, pair_correlation
 from lib.processes.gaussian.prediction import Prediction, predictions
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ class HierarchicalGaussian:
         critical:   Z_i = M (Y_i, W_{i,1}, W_{i,2}, W_{i,3})          (B.24)    bipartite MI ~ ln length
 
     flattens them row by row (B.22), and couples each pair (Z_{i,4}, Z_{i+1,1}) by a 2 x 2 matrix (B.23). The paper
-    leaves that matrix open: `coupling` names a choice of `lib.processes.gaussian.hierarchical_coupling.COUPLINGS`.
+    leaves that matrix open: `coupling` names a choice of `lib.processes.gaussian.layers.COUPLINGS`.
 
     layers: 1 to 12. Raises ValueError for other layers, families or couplings. No method forms a length x length
     matrix except `covariance`. Set-up O(length), once. Source: L2M (2025), App. B.

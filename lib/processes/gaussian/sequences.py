@@ -11,7 +11,7 @@ import scipy.signal
 from numpy.typing import ArrayLike, NDArray
 
 from lib.checks import generator, real_number, whole_lags, whole_number
-from lib.processes.discrete.blocks import block_lengths
+from lib.processes.discrete.tables import block_lengths
 
 
 class StationaryGaussian(ABC):

@@ -1,4 +1,7 @@
-"""The rules of an n-gram model as arrays: contexts of n - 1 words, and how often each word follows."""
+"""The rules of an n-gram model as arrays: contexts of n - 1 words, and how often each word follows.
+
+Sentences that the rules generate: how many there are, and draws of them.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import fsum, lcm
+from math import fsum, inf, lcm
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from lib.checks import generator
 from lib.processes.ngram.sentences import END, START, SentenceList, Word
 
 _LARGEST_TABLE = 2**27  # entries of a dense table of laws: 1 GiB
@@ -150,3 +154,54 @@ def _by_appearance(names: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray
     rank = np.empty(place.size, dtype=np.int64)
     rank[np.argsort(place)] = np.arange(place.size)
     return rank[inverse], np.sort(place)
+
+
+def count_generated(rules: NgramRules, starts: list[int]) -> int | float:
+    """Number of different sentences that the rules generate from these rows; infinite if they can run in a loop.
+
+    Paths are counted from the end: a row has one for each pair that ends the sentence, and as many as its successors
+    have. Raises ValueError for a row outside the rules. Cost O(pairs).
+    """
+    if any(not 0 <= start < len(rules) for start in starts):
+        raise ValueError(f"starts: rows 0 to {len(rules) - 1} are allowed, got {starts!r}")
+    end = len(rules.words)
+    ways: dict[int, int] = {}
+    open_rows: set[int] = set()  # on the path to the row in hand: meeting one again is a loop
+    stack = list(starts)
+    while stack:
+        row = stack[-1]
+        pairs = slice(int(rules.bounds[row]), int(rules.bounds[row + 1]))
+        later = [r for r in rules.successors[pairs].tolist() if r >= 0]
+        if row in ways:
+            stack.pop()
+        elif row in open_rows:
+            ways[row] = int(np.sum(rules.following[pairs] == end)) + sum(ways[r] for r in later)
+            open_rows.remove(row)
+            stack.pop()
+        elif row in later or open_rows.intersection(later):
+            return inf
+        else:
+            open_rows.add(row)
+            stack.extend(r for r in later if r not in ways)
+    return sum(ways[start] for start in starts)
+
+
+def generate_ids(
+    rules: NgramRules, starts: list[int], longest: int, seed: int | np.random.Generator
+) -> list[list[int]]:
+    """Ids that follow each start, drawn one after the other from the rules, up to the end of the sentence.
+
+    A sentence without an end after `longest` words is cut there. Cost O(words).
+    """
+    random, end, made = generator(seed), len(rules.words), []
+    for start in starts:
+        row, ids = start, list[int]()
+        while row >= 0 and len(ids) < longest:
+            low, high = int(rules.bounds[row]), int(rules.bounds[row + 1])
+            reach = np.cumsum(rules.probabilities[low:high])
+            pair = low + min(int(np.searchsorted(reach, random.random(), side="right")), high - low - 1)
+            if rules.following[pair] != end:
+                ids.append(int(rules.following[pair]))
+            row = int(rules.successors[pair])
+        made.append(ids)
+    return made

@@ -16,10 +16,16 @@ from scipy.sparse import csr_array, diags_array, issparse
 
 from lib.checks import generator, whole_number
 from lib.theory.memorizing.checks import checked_data, padded, windows_of
-from lib.theory.memorizing.memorizing_ramps import ramp_weights, sorted_transition
-from lib.theory.memorizing.memorizing_registers import register_transition, register_weights
 from lib.theory.memorizing.transition import Transition, fitted_transition, generic_transition, projection
-from lib.theory.memorizing.weights import gap_order, natural_order, triangular_weights
+from lib.theory.memorizing.weights import (
+    gap_order,
+    natural_order,
+    ramp_weights,
+    register_transition,
+    register_weights,
+    sorted_transition,
+    triangular_weights,
+)
 from lib.theory.memorizing.winner import NotACorner, separators
 
 Method = Literal["auto", "paper", "gap", "sorted", "winner_take_all", "shift_register"]

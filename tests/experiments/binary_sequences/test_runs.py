@@ -19,7 +19,7 @@ from lib.information import auto_mutual_information
 from lib.information.decay.grouped_curve import grouped_curve
 from lib.processes import PowerLawBinary
 from lib.report import claims
-from lib.report.seed_verdicts import agreement, judge, why_unresolved
+from lib.report.verdicts import agreement, judge, why_unresolved
 from tests.experiments.binary_sequences.fake_records import diverged, exponential, power_law, record
 
 

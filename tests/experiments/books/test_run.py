@@ -16,13 +16,13 @@ from experiments.books.run import by_position, check, position_bins, run
 from experiments.books.texts import named_documents, shelves, uses
 from lib.information.documents.windows import document_windows
 from lib.models import create
-from lib.models.attention.learned_positions import LearnedPositionTransformer
-from lib.processes.corpora.byte_pairs import BytePairs
+from lib.models.attention.transformer import LearnedPositionTransformer
 from lib.processes.corpora.catalogue import entry
-from lib.processes.corpora.sentence_starts import sentence_starts
+from lib.processes.corpora.reading import sentence_starts
+from lib.processes.corpora.tokens import BytePairs
 from lib.runs.definition import Experiment
 from lib.runs.definition import check as check_runs
-from lib.training.book_windows import DocumentWindows, window_losses
+from lib.training.tasks import DocumentWindows, window_losses
 
 CPU = torch.device("cpu")
 TEXTS = ["The cat sat. Where was it? On the mat, said Mr. Brown. " * 20, "A dog barked! Nobody came. " * 40]

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from experiments.gaussians import figures as gaussian_figures
-from experiments.gaussians import information_figures as gaussian_information_figures
 from experiments.gaussians import tables as gaussian_tables
 from experiments.gaussians.baselines import (
     baselines,
@@ -155,8 +154,8 @@ def test_tables_have_a_row_for_every_model_and_figures_are_drawn_from_part_of_a_
         lambda panels: gaussian_figures.draw_collapse(panels, every, [COLLAPSE, LENGTH]),
         lambda panels: gaussian_figures.draw_early_and_late(panels, every, lengths, {}),
         lambda panels: gaussian_figures.draw_variant(panels, *list(every.values())[:2], lengths, ("a", "b")),
-        lambda panels: gaussian_information_figures.draw_information(panels, every, lengths),
-        lambda panels: gaussian_information_figures.draw_restarted(panels[0], every, lengths),
+        lambda panels: gaussian_figures.draw_information(panels, every, lengths),
+        lambda panels: gaussian_figures.draw_restarted(panels[0], every, lengths),
     ):
         figure, panels = plt.subplots(1, 2)
         draw(panels)

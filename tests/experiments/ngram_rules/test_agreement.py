@@ -7,7 +7,7 @@ from math import log
 
 import pytest
 
-from experiments.ngram_rules.agreement import agreement_language
+from experiments.ngram_rules.languages import agreement_language
 
 
 def test_rules_of_three_words_write_exactly_its_sentences() -> None:

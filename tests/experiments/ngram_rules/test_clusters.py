@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.ngram_rules.clusters import linear_probe, principal_components, silhouette
+from experiments.ngram_rules.inside import linear_probe, principal_components, silhouette
 
 
 def plain_silhouette(points, labels):

@@ -9,10 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.ngram_rules.counter import counted_laws, seen_contexts
-from experiments.ngram_rules.histories import KINDS, altered_histories, laws_after, rule_following
 from experiments.ngram_rules.languages import PrefixTree
-from experiments.ngram_rules.measures import complete, divergence_by_depth, next_word_laws
+from experiments.ngram_rules.measures import (
+    KINDS,
+    altered_histories,
+    complete,
+    counted_laws,
+    divergence_by_depth,
+    laws_after,
+    next_word_laws,
+    rule_following,
+    seen_contexts,
+)
 from lib.models import create
 from lib.processes import NgramLanguage
 

@@ -13,7 +13,7 @@ from experiments.token_information.curves import measure_token_curve
 from experiments.token_information.exponents import centred_interval, fitted_constant_exponent, power_law_exponent
 from experiments.token_information.planted import PlantedTokens
 from lib.information import fit_power_law, mutual_information
-from lib.information.bias import independence_bias, poisson_entropy_bias
+from lib.information.bias import entropy_of, expected_entropy, independence_bias, poisson_entropy_bias
 from lib.information.corrections import fit_two_point_bias
 from lib.information.counting.resampled import (
     balanced_groups,
@@ -23,10 +23,8 @@ from lib.information.counting.resampled import (
 )
 from lib.information.documents.plateau import common_starts, document_information, shuffled_partners
 from lib.information.estimators import ESTIMATORS
-from lib.information.sampling_law import entropy_of, expected_entropy
 from lib.report import claims
-from lib.report.interval_verdicts import judge_bound, judge_interval
-from lib.report.verdicts import UNMET, not_resolved
+from lib.report.verdicts import UNMET, judge_bound, judge_interval, not_resolved
 
 LAGS = 2 ** np.arange(10)
 PG19 = [2.06, 0.743, 0.213, 0.0968, 0.0731, 0.0398, 0.0249, 0.0157, 0.00896, 0.00452, 0.00193, 0.000781, 0.000771]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lib.information.decay.tail import measure_tail
-from lib.information.decay.weighted_fits import weighted_fit
+from lib.information.decay.tail import measure_tail, weighted_fit
 from lib.processes import PowerLawBinary, corpora
 from tests.information.documents.test_uniformity import persistent
 

@@ -9,7 +9,7 @@ import pytest
 
 from lib.information import entropy
 from lib.information.documents.windows import document_windows, foreign_partners
-from lib.information.ngrams import ngram_counts, ngram_entropy
+from lib.information.estimators import ngram_counts, ngram_entropy
 from lib.processes import MarkovChain
 
 CHAIN = MarkovChain([[0.80, 0.15, 0.05], [0.10, 0.80, 0.10], [0.25, 0.05, 0.70]])

@@ -14,8 +14,8 @@ from numba import njit
 from lib.models.kernels import scan as dispatch
 from lib.models.kernels.convolution import convolve, depthwise
 from lib.models.kernels.exponential import fast_exp
-from lib.models.kernels.scalar_decay_scan import fused_scalar_decay_scan, scalar_decay_scan
 from lib.models.kernels.scan import choose_way, fused_selective_scan, selective_scan
+from lib.models.kernels.scan_torch import fused_scalar_decay_scan, scalar_decay_scan
 from tests.models.kernels.reference import arguments, ours
 
 

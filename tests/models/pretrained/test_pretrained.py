@@ -15,7 +15,7 @@ from lib.models.pretrained.character_lstm import character_lstm_names, lstm_of_b
 from lib.models.pretrained.language_model import Encoded, load_smollm2
 from lib.models.probes.scoring import NetworkScorer
 from lib.processes import corpora
-from lib.processes.corpora.sentence_starts import sentence_starts
+from lib.processes.corpora.reading import sentence_starts
 from lib.training.tasks import position_losses
 
 HERE = all(corpora.loading.place_of(corpora.entry("charrnn"), file) for file in corpora.entry("charrnn").files)

@@ -17,9 +17,8 @@ from lib.models import (
 )
 from lib.models.base import seeded
 from lib.models.probes.behaviour import continued, read, state_influence, state_leak
-from lib.models.probes.binary_expansion import BinaryExpansionCopier
-from lib.models.probes.enumeration import sequence_probabilities
-from lib.models.probes.finite_memory import QuantisedState
+from lib.models.probes.finite_memory import BinaryExpansionCopier, QuantisedState
+from lib.models.probes.scoring import sequence_probabilities
 from lib.processes.discrete.tables import information_of_table
 from lib.report import claims
 from tests.models.test_interface import DEPTH, VARIANTS, VOCABULARY, WIDTH, build, tokens

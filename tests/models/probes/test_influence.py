@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lib.models import create
-from lib.models.probes.influence import influence
+from lib.models.probes.sensitivity import influence
 
 
 class Remembers:

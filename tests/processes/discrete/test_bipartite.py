@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.processes import IdenticalTokens, IsingChain, MarkovChain, RepetitiveSequence
-from lib.processes.discrete.blocks import block_lengths
 from lib.processes.discrete.markov import stationary_distribution
-from lib.processes.discrete.tables import information_of_deviation, information_of_table
+from lib.processes.discrete.tables import block_lengths, information_of_deviation, information_of_table
 from lib.report import claims
 
 WEATHER = [[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.1, 0.4, 0.5]]

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from lib.information import bipartite_mutual_information
 from lib.processes.gaussian.hierarchical import FAMILIES, HierarchicalGaussian
-from lib.processes.gaussian.hierarchical_coupling import COUPLINGS
-from lib.processes.gaussian.layers import MIXING
+from lib.processes.gaussian.layers import COUPLINGS, MIXING
 from tests.processes.gaussian import reference
 
 families = pytest.mark.parametrize("family", FAMILIES)

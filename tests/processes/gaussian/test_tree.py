@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lib.processes.gaussian import hierarchical, tree
 from lib.processes.gaussian.hierarchical import FAMILIES, HierarchicalGaussian
-from lib.processes.gaussian.hierarchical_coupling import COUPLINGS
+from lib.processes.gaussian.layers import COUPLINGS
 
 every_law = pytest.mark.parametrize(
     ("layers", "family", "coupling"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lib.processes.linear_rnn.law import LinearRNN
 from lib.report import claims
 from lib.theory import linear_rnn as theory
-from lib.theory.linear_rnn_series import generating_function
+from lib.theory.linear_rnn import generating_function
 
 ONE = np.ones((1, 1))
 

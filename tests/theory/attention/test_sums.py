@@ -15,8 +15,15 @@ from hypothesis import strategies as st
 
 from lib.report import claims
 from lib.theory.attention import power_sums
-from lib.theory.attention.attention_remainder import chi_rows, leading_coefficient, scaled_remainders
-from lib.theory.attention.sums import AttentionSums, chi_by_definition, omega_by_definition, theta_by_definition
+from lib.theory.attention.sums import (
+    AttentionSums,
+    chi_by_definition,
+    chi_rows,
+    leading_coefficient,
+    omega_by_definition,
+    scaled_remainders,
+    theta_by_definition,
+)
 
 
 @pytest.mark.parametrize("t", [1, 2, 7])

@@ -9,14 +9,14 @@ import torch
 from lib.models import AttentiveRNN
 from lib.report import claims
 from lib.theory import attentive_rnn_gradient
-from lib.theory.gradients.attentive_parameters import (
+from lib.theory.gradients.blocks import COROLLARY, SLIPS, blocks, glance, gradient_by_blocks, recurrent
+from lib.theory.gradients.network import (
     alignment_gradient,
+    gradients_from,
     parameter_gradients,
     recurrent_gradient,
     total_gradients,
 )
-from lib.theory.gradients.blocks import COROLLARY, SLIPS, blocks, glance, gradient_by_blocks, recurrent
-from lib.theory.gradients.network import gradients_from
 from lib.theory.gradients.recursion import terms_by_degree
 from lib.theory.gradients.states import read_states
 

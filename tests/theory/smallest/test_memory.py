@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, nnls
 
 from lib.report import claims
-from lib.theory.smallest.exact_cones import cone_membership
-from lib.theory.smallest.memory import alternating, refutes, search_memory, smallest_memory, unit_kinds
+from lib.theory.smallest.memory import alternating, cone_membership, refutes, search_memory, smallest_memory, unit_kinds
 from lib.theory.smallest.on_a_line import along_a_direction, memorise_sequences, memorise_windows
 from lib.theory.smallest.piecewise_linear import HiddenLayer, bends, fewest_kinks
 from lib.theory.smallest.two_units_saved import alternating_layer, memorise_on_a_line, memorise_six, worst_case_size

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.report import claims
-from lib.theory.smallest.exact_cones import cone_membership
+from lib.theory.smallest.memory import cone_membership
 from lib.theory.smallest.piecewise_linear import HiddenLayer, PiecewiseLinear, bends, fewest_kinks, simplest_interpolant
 
 POINTS = [Fraction(k, 6) for k in range(-60, 61)]
