@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lib.models import create
 from lib.report import benchmarks
-from lib.training.cost import Rereading, token_seconds
+from lib.training.generation import Rereading, token_seconds
 
 NAMES = ["rnn", "lstm", "transformer", "sliding_window", "linear_attention", "mamba", "mamba2"]
 OPTIONS: dict[str, dict[str, int]] = {"sliding_window": {"window": 64}, "mamba2": {"size": 16, "head_width": 16}}

@@ -17,8 +17,7 @@ import numpy as np
 from timing import median_seconds
 
 from lib.report import benchmarks
-from lib.theory.attention.asymptotics import closed_form
-from lib.theory.attention.forms import bracket, plain_recursion, three_term
+from lib.theory.attention.forms import bracket, closed_form, plain_recursion, three_term
 from lib.theory.attention.uniform import uniform_attention_gradient
 
 START, EIGENVALUE = 2, -0.9

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from lib.kernel_cache import use_own_folder
+from lib.machine import use_own_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 """The folder of the book: the one that holds `lib`, `notebooks` and `_toc.yml`."""

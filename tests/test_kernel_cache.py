@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lib import ROOT, kernel_cache
-from lib.kernel_cache import MARK, use_own_folder
+from lib import ROOT, machine
+from lib.machine import MARK, use_own_folder
 
 GRADIENT = "from lib.theory import uniform_attention_gradient as g; print(repr(float(g(0.5, 40, 3))))"
 INFORMATION = (
@@ -118,7 +118,7 @@ def no_numba(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_full_disk_is_left_for_the_next_place(tmp_path: Path, monkeypatch, no_numba: None) -> None:
     (tmp_path / "lib").mkdir()
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "full"))
-    monkeypatch.setattr(kernel_cache, "_free", lambda folder: 0 if "full" in folder.parts else 2**40)
+    monkeypatch.setattr(machine, "_free", lambda folder: 0 if "full" in folder.parts else 2**40)
     use_own_folder(tmp_path)
     assert Path(os.environ["NUMBA_CACHE_DIR"]).parent == tmp_path / "_build" / "numba"
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lib.information.decay.grouped_curve import GroupedCurve, shared
+from experiments.binary_sequences.grouped_curve import GroupedCurve, shared
 from lib.runs.definition import Experiment
 from lib.training.loop import FINISHED_BY_PATIENCE
 from lib.training.settings import FitSettings

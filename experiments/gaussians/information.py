@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from experiments.gaussians.scores import GaussianScores
 from experiments.gaussians.task import draw_tokens, log_densities
-from lib.information.captured import (
+from lib.information.gaussian import (
     OwnInformation,
     captured_information,
     information_by_position,
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 
 def captured(scores: GaussianScores, law: HierarchicalGaussian) -> dict[str, Any]:
-    """`net` and `captured` of `lib.information.captured` at the middle of the sequence, nats of all copies together."""
+    """`net` and `captured` of `lib.information.gaussian` at the middle of the sequence, nats of all copies together."""
     half = law.length // 2
     gains = scores.copies * information_by_position(law.covariance(), half)
     found = captured_information(scores.copies * scores.divergences[:, half:], gains)

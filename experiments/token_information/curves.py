@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from experiments.token_information.plateau import common_starts, shuffled_partners
+from experiments.token_information.resampled import MOST_GROUPS, balanced_groups, half_samples, resampled_entropies
 from lib.checks import generator, whole_number
-from lib.information.counting.resampled import MOST_GROUPS, balanced_groups, half_samples, resampled_entropies
-from lib.information.documents.plateau import common_starts, shuffled_partners
 
 Floats = npt.NDArray[np.float64]
 RUN_BLOCKS = 16  # half of a document is every other run of this many blocks
@@ -83,8 +83,8 @@ def measure_token_curve(
 
     Every lag uses the same first tokens, those with room for the largest lag. Documents are gathered in `groups` of
     nearly equal size, of which a replicate keeps half. The plateaus are means over `shuffles` random orders of blocks
-    of `block` tokens (`lib.information.documents.plateau`). The halves behind `..._halved` are every other run of 16
-    blocks: half the pairs of the same documents, so that only the bias changes.
+    of `block` tokens (`experiments.token_information.plateau`). The halves behind `..._halved` are every other run of
+    16 blocks: half the pairs of the same documents, so that only the bias changes.
 
     symbols: (length,) integers >= 0, documents one after another; offsets: (documents + 1,) borders; lags: (n,) whole
     numbers >= 1 in increasing order; groups: even, at most 32; replicates: even. ValueError for other values, and for

@@ -3,8 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from lib.information.counting.alphabet import checked_sequences, relabel
-from lib.information.counting.pairs import pair_sums
+from lib.information.counting.pairs import checked_sequences, pair_sums, relabel
 from lib.information.estimators import checked_counts, entropy, entropy_from_sums, find_estimator
 
 

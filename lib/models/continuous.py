@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from lib.checks import whole_number
 from lib.models.attention.patterns import Full
 from lib.models.attention.transformer import Attention
-from lib.models.base import Module, State, glorot_linear, seeded, sinusoids
-from lib.models.block import Block, norm_of
+from lib.models.base import Block, Module, State, glorot_linear, norm_of, seeded, sinusoids
 from lib.models.kernels.convolution import convolve
 from lib.models.kernels.scan import selective_scan
 from lib.models.kernels.scan_torch import scalar_decay_scan

@@ -2,11 +2,10 @@
 
 from lib.processes.binary.power_law import PowerLawBinary
 from lib.processes.binary.sign import sign_correlation, sign_mutual_information
-from lib.processes.discrete.identical import IdenticalTokens
 from lib.processes.discrete.ising import IsingChain
 from lib.processes.discrete.lagged_sum import LaggedSum
 from lib.processes.discrete.markov import MarkovChain
-from lib.processes.discrete.repetitive import RepetitiveSequence
+from lib.processes.discrete.repetitive import IdenticalTokens, RepetitiveSequence
 from lib.processes.discrete.santa_fe import SantaFeProcess
 from lib.processes.gaussian.hierarchical import HierarchicalGaussian
 from lib.processes.gaussian.sequences import AutoregressiveGaussian, EquicorrelatedGaussian, PowerLawGaussian

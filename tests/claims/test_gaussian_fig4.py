@@ -14,7 +14,7 @@ from experiments.gaussians.information import restart_error
 from experiments.gaussians.runs import Model, of_models, plan_of, trained_runs
 from experiments.gaussians.statements import agreement, equal_early_losses, judge_means, seed_mean, slopes_of
 from lib.information import bipartite_mutual_information, gaussian_mutual_information
-from lib.information.captured import captured_information, information_by_position
+from lib.information.gaussian import captured_information, information_by_position
 from lib.processes import HierarchicalGaussian
 from lib.report import claims
 from lib.theory.gaussian_predictor import GaussianPredictor

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lib.processes import NgramLanguage
-from lib.processes.ngram.coverage import runs_seen
 from lib.processes.ngram.paper import PRINTED_TRIGRAMS, SLOTS
+from lib.processes.ngram.rules import runs_seen
 from lib.report import claims
 
 CLAIM = "ngram-language"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lib.report import claims
 from lib.theory import uniform_attention_gradient
-from lib.theory.attention import asymptotics as law
+from lib.theory.attention import forms as law
 from lib.theory.attention.forms import bracket, jacobian, plain_recursion
 from lib.theory.attention.uniform import log_magnitude
 from tests.theory.attention.test_uniform import network_jacobian

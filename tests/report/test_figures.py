@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lib.report import figures, landing
+from experiments.landing import figures as landing
+from lib.report import figures
 
 LIGHT, DARK = "#ffffff", "#222832"  # the pages' own backgrounds; the second is the lighter of the dark ones
 Colour = NDArray[np.float64]

@@ -14,8 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lib.checks import whole_number
-from lib.models.base import Module, SequenceModel, glorot_linear, head_width, seeded
-from lib.models.block import Block, norm_of
+from lib.models.base import Block, Module, SequenceModel, glorot_linear, head_width, norm_of, seeded
 
 
 class LinearAttentionState(NamedTuple):

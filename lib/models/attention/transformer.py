@@ -10,10 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from lib.checks import whole_number
-from lib.models.attention.cache import KeyValueCache, extended
-from lib.models.attention.patterns import FixedStride, Full, Pattern, Strided, Window
-from lib.models.base import Module, SequenceModel, State, glorot_linear, head_width, seeded
-from lib.models.block import Block, norm_of
+from lib.models.attention.patterns import FixedStride, Full, KeyValueCache, Pattern, Strided, Window, extended
+from lib.models.base import Block, Module, SequenceModel, State, glorot_linear, head_width, norm_of, seeded
 from lib.models.kernels.attention import causal_attention, split_heads, torch_attention
 
 SPARSE: dict[str, type[FixedStride] | type[Strided]] = {"fixed": FixedStride, "strided": Strided}

@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lib.checks import whole_number
-from lib.models.base import Module, SequenceModel, glorot_linear, seeded
-from lib.models.block import Block, norm_of
+from lib.models.base import Block, Module, SequenceModel, glorot_linear, norm_of, seeded
 
 SPECTRA = ("complex", "real")
 SMALLEST_STEP, LARGEST_STEP = 1e-3, 1e-1  # of the initial time steps, as in Gu et al. (2022)

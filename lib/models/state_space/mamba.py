@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lib.checks import whole_number
-from lib.models.base import Module, SequenceModel, seeded
-from lib.models.block import Block, norm_of
+from lib.models.base import Block, Module, SequenceModel, norm_of, seeded
 from lib.models.kernels.convolution import convolve, convolve_step, depthwise
 from lib.models.kernels.scan import selective_scan
 

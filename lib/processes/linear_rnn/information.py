@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lib.processes.linear_rnn.modes import descending_schur, echelon, spectral_radius
-from lib.processes.linear_rnn.powers import ScaledPowers
+from lib.processes.linear_rnn.powers import ScaledPowers, descending_schur, echelon, spectral_radius
 
 MODERATE = 16.0  # growth up to which the system is followed in its own coordinates
 

@@ -12,8 +12,7 @@ from scipy.linalg import solve_discrete_lyapunov
 
 from lib.checks import generator, real_number, whole_lags, whole_number
 from lib.processes.linear_rnn.information import Channel
-from lib.processes.linear_rnn.modes import nonzero_eigenvalues, spectral_radius, visible_part
-from lib.processes.linear_rnn.powers import ScaledPowers
+from lib.processes.linear_rnn.powers import ScaledPowers, nonzero_eigenvalues, spectral_radius, visible_part
 
 Matrix = NDArray[np.float64]
 Reading = Callable[[Matrix, Matrix], Matrix]  # of what is read of the start, and the noise gathered since

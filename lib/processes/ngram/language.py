@@ -13,9 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from lib.checks import generator, whole_number
 from lib.processes.ngram import paper
-from lib.processes.ngram.coverage import expected_seen
 from lib.processes.ngram.grammar import Fillers, TemplateGrammar
-from lib.processes.ngram.rules import NgramRules, count_generated, generate_ids, rules_of_counts, rules_of_text
+from lib.processes.ngram.rules import (
+    NgramRules,
+    count_generated,
+    expected_seen,
+    generate_ids,
+    rules_of_counts,
+    rules_of_text,
+)
 from lib.processes.ngram.sentences import END, START, UNKNOWN, Sentence, SentenceList, Word
 
 

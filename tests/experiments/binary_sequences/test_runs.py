@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.binary_sequences import tables
+from experiments.binary_sequences.grouped_curve import grouped_curve
 from experiments.binary_sequences.runs import (
     Network,
     best,
@@ -16,7 +17,6 @@ from experiments.binary_sequences.runs import (
     trained_runs,
 )
 from lib.information import auto_mutual_information
-from lib.information.decay.grouped_curve import grouped_curve
 from lib.processes import PowerLawBinary
 from lib.report import claims
 from lib.report.verdicts import agreement, judge, why_unresolved

@@ -17,7 +17,7 @@ from experiments.gaussians.scores import normal_cross_entropy, normal_divergence
 from experiments.gaussians.sizes import PUBLISHED, gaussian_language_model
 from experiments.gaussians.task import GaussianPrediction
 from lib.information import bipartite_mutual_information, gaussian_mutual_information
-from lib.information.captured import captured_information, information_by_position, own_information_bounds
+from lib.information.gaussian import captured_information, information_by_position, own_information_bounds
 from lib.models.continuous import GaussianLanguageModel, IndependentNormals
 from lib.processes import HierarchicalGaussian
 from lib.report import claims

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from experiments.token_information.curves import measure_token_curve
 from experiments.token_information.exponents import centred_interval, fitted_constant_exponent, power_law_exponent
 from experiments.token_information.planted import PlantedTokens
-from lib.information import fit_power_law, mutual_information
-from lib.information.bias import entropy_of, expected_entropy, independence_bias, poisson_entropy_bias
-from lib.information.corrections import fit_two_point_bias
-from lib.information.counting.resampled import (
+from experiments.token_information.plateau import common_starts, document_information, shuffled_partners
+from experiments.token_information.resampled import (
     balanced_groups,
     half_samples,
     resampled_entropies,
     resampled_entropies_plain,
 )
-from lib.information.documents.plateau import common_starts, document_information, shuffled_partners
+from lib.information import fit_power_law, mutual_information
+from lib.information.bias import entropy_of, expected_entropy, independence_bias, poisson_entropy_bias
+from lib.information.corrections import fit_two_point_bias
 from lib.information.estimators import ESTIMATORS
 from lib.report import claims
 from lib.report.verdicts import UNMET, judge_bound, judge_interval, not_resolved

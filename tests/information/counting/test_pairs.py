@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from lib.information import auto_mutual_information, auto_mutual_information_plain, mutual_information, pair_counts
 from lib.information.counting import pairs as counting_module
-from lib.information.counting.alphabet import relabel
 from lib.information.counting.bits import BitCounts
 from lib.information.counting.dense import TABLED_COUNTS, _dense, series_coefficients, tabulated_weights, weight
-from lib.information.counting.pairs import choose_kernel, pair_sums
+from lib.information.counting.pairs import choose_kernel, pair_sums, relabel
 from lib.information.counting.sparse import SparseCounts
 from lib.information.estimators import ESTIMATORS, entropy_from_sums
 from lib.information.two_point import checked_lags

@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from lib.models import SequenceModel, create
-from lib.models.attention.cache import KeyValueCache, Room, extended
-from lib.models.attention.patterns import Full, Strided, Window
+from lib.models.attention.patterns import Full, KeyValueCache, Room, Strided, Window, extended
 from lib.models.probes.behaviour import changed, continued, read
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {

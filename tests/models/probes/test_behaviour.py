@@ -16,8 +16,14 @@ from lib.models import (
     create,
 )
 from lib.models.base import seeded
-from lib.models.probes.behaviour import continued, read, state_influence, state_leak
-from lib.models.probes.finite_memory import BinaryExpansionCopier, QuantisedState
+from lib.models.probes.behaviour import (
+    BinaryExpansionCopier,
+    QuantisedState,
+    continued,
+    read,
+    state_influence,
+    state_leak,
+)
 from lib.models.probes.scoring import sequence_probabilities
 from lib.processes.discrete.tables import information_of_table
 from lib.report import claims

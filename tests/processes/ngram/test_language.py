@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.processes import NgramLanguage, SentenceList, TemplateGrammar
-from lib.processes.ngram.coverage import expected_seen, runs_seen
 from lib.processes.ngram.paper import PRINTED_TRIGRAMS, SLOTS, TEMPLATES
-from lib.processes.ngram.rules import count_generated
+from lib.processes.ngram.rules import count_generated, expected_seen, runs_seen
 from lib.processes.ngram.sentences import END, START, UNKNOWN
 
 Law = dict[tuple[str, ...], Fraction]

@@ -17,7 +17,7 @@ from lib.models.recurrent.attentive import AttentiveRNN
 from lib.report import claims
 from lib.theory import sparse_attention_gradient
 from lib.theory.attention import paths as patterns
-from lib.theory.attention import plain_recurrence as plain
+from lib.theory.attention import paths as plain
 from lib.theory.attention import sparse as theory
 
 CANCELLING = [[1], [2], [2]] + [[4]] * 40  # all later gradients vanish at lambda = -1/2

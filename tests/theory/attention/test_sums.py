@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.report import claims
-from lib.theory.attention import power_sums
+from lib.theory.attention import sums as power_sums
 from lib.theory.attention.sums import (
     AttentionSums,
     chi_by_definition,

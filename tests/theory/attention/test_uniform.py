@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from lib.models import AttentiveRNN
 from lib.theory import uniform_attention_gradient
-from lib.theory.attention.asymptotics import closed_form
-from lib.theory.attention.forms import bracket, double_sum, jacobian, plain_recursion, three_term
+from lib.theory.attention.forms import bracket, closed_form, double_sum, jacobian, plain_recursion, three_term
 from lib.theory.attention.sums import AttentionSums, chi_by_definition
 from lib.theory.attention.uniform import log_magnitude, scaled_gradient
 

@@ -13,9 +13,8 @@ from scipy.special import softmax
 from lib.processes.ngram.language import NgramLanguage
 from lib.report import claims
 from lib.theory.memorizing.rnn import MemorizingRNN, large_bias_states, memorizing_rnn, shift_register
-from lib.theory.windows.affine_readout import separating_readout
 from lib.theory.windows.block_nilpotent import block_nilpotency_order, is_block_nilpotent, window_of_network
-from lib.theory.windows.context_window import dependence, rnn_outputs, rnn_states
+from lib.theory.windows.context_window import dependence, rnn_outputs, rnn_states, separating_readout
 from lib.theory.windows.rational_matrices import exact_rank, exact_rank_profile, rank_profile_modulo
 
 LANGUAGE = NgramLanguage.from_paper()

@@ -14,9 +14,16 @@ from scipy.optimize import linprog, nnls
 
 from lib.report import claims
 from lib.theory.smallest.memory import alternating, cone_membership, refutes, search_memory, smallest_memory, unit_kinds
-from lib.theory.smallest.on_a_line import along_a_direction, memorise_sequences, memorise_windows
+from lib.theory.smallest.on_a_line import (
+    along_a_direction,
+    alternating_layer,
+    memorise_on_a_line,
+    memorise_sequences,
+    memorise_six,
+    memorise_windows,
+    worst_case_size,
+)
 from lib.theory.smallest.piecewise_linear import HiddenLayer, bends, fewest_kinks
-from lib.theory.smallest.two_units_saved import alternating_layer, memorise_on_a_line, memorise_six, worst_case_size
 
 rational = st.builds(Fraction, st.integers(-30, 30), st.integers(1, 6))
 KNOWN = [1, 2, 3, 4, 4, 4]  # for 1 to 6 alternating points

@@ -72,7 +72,7 @@ def draw(curves: list[Curve]) -> Figure:
     return figure
 
 
-if __name__ == "__main__":  # the picture of the README: python -m lib.report.landing picture.svg
+if __name__ == "__main__":  # the picture of the README: python -m experiments.landing.figures picture.svg
     figures.use_book_style()
     # on a page of another site the background is unknown, so this copy brings its own
     draw(measure()).savefig(Path(sys.argv[1]), facecolor="white", transparent=False, metadata={"Date": None})
