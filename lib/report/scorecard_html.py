@@ -115,10 +115,12 @@ def _table(paper: str, rows: Sequence[ScoredClaim]) -> str:
 def _claim(row: ScoredClaim) -> str:
     record = row.decisive
     # what a failing or undecided check has to say stands in its sentence, with its note
-    said = record["sentence"] if record["outcome"] in ("fails", "undecided") else record.get("note", "")
+    spoken = record["outcome"] in ("fails", "undecided")
+    reason = record.get("reason") or ""
+    said = record["sentence"].removeprefix(f"{reason}: ") if spoken else record.get("note", "")
     values = (paper_value(row.claim, record), ours(record), allowed(record))
     cells = [
-        verdict(row.status) + _note(record.get("reason") or "") + _note(row.share) + _older(row.older),
+        verdict(row.status) + _note(reason) + _note(row.share) + _older(row.older),
         *map(html.escape, values),
         f"{_check(record)}{_note(said)}{_run(record)}",
     ]
