@@ -18,8 +18,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-VARIABLE = "NUMBA_CACHE_DIR"
-OWN = re.compile(r"lib-[0-9a-f]{16}")  # names of our folders
+CACHE_VARIABLE = "NUMBA_CACHE_DIR"
+OWN_FOLDER = re.compile(r"lib-[0-9a-f]{16}")  # names of our folders
 MARK = "last-used"
 UNUSED_DAYS = 30
 ROOM = 64 * 2**20  # bytes that have to be free: Numba lets a kernel fail whose machine code it cannot write
@@ -80,7 +80,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
         partial.unlink(missing_ok=True)
 
 
-def use_own_folder(root: Path) -> None:
+def name_kernel_cache(root: Path) -> None:
     """Make Numba keep the machine code of the book in ``root`` in a folder named by the contents of its `lib`.
 
     It lies in NUMBA_CACHE_DIR if that is set, else in ``_build/numba``, else in the cache folder of the user; where
@@ -97,7 +97,7 @@ def use_own_folder(root: Path) -> None:
         if made is None:
             return  # there is no place to write at all: Numba says so if it is used
         parent, folder = made, made / name
-    os.environ[VARIABLE] = str(folder)
+    os.environ[CACHE_VARIABLE] = str(folder)
     if "numba" in sys.modules:  # it has read the variable already
         sys.modules["numba"].config.CACHE_DIR = str(folder)
     _remove_unused(parent)
@@ -116,10 +116,10 @@ def _digest(folder: Path) -> str:
 
 
 def _parents(root: Path) -> Iterator[Path]:
-    setting = os.environ.get(VARIABLE)
+    setting = os.environ.get(CACHE_VARIABLE)
     if setting:
         given = Path(setting).expanduser().absolute()
-        yield given.parent if OWN.fullmatch(given.name) else given  # set by the process that started this one
+        yield given.parent if OWN_FOLDER.fullmatch(given.name) else given  # set by the process that started this one
     yield root / "_build" / "numba"
     own, user = os.environ.get("BOOK_CACHE"), os.environ.get("XDG_CACHE_HOME")
     with contextlib.suppress(RuntimeError):  # a user without a home
@@ -158,7 +158,7 @@ def _remove_unused(parent: Path) -> None:
     oldest = time.time() - UNUSED_DAYS * 24 * 3600
     for folder in parent.iterdir():
         with contextlib.suppress(OSError):  # another process may be making or removing it
-            if OWN.fullmatch(folder.name) and (folder / MARK).stat().st_mtime < oldest:
+            if OWN_FOLDER.fullmatch(folder.name) and (folder / MARK).stat().st_mtime < oldest:
                 import shutil
 
                 shutil.rmtree(folder, ignore_errors=True)

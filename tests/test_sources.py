@@ -48,7 +48,7 @@ def experiments_of(book: Path, code: str) -> set[str]:
     "code, expected",
     [
         ("import numpy", set()),
-        ("from experiments import first", set()),
+        ("from lib.first import law", set()),
         ("from experiments.first.figures import draw", {"first"}),
         ("from experiments import first as f", {"first"}),
         ("import experiments.first.runs", {"first"}),

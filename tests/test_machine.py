@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lib import ROOT, machine
-from lib.machine import MARK, use_own_folder
+from lib.machine import MARK, name_kernel_cache
 
 GRADIENT = "from lib.theory import uniform_attention_gradient as g; print(repr(float(g(0.5, 40, 3))))"
 INFORMATION = (
@@ -76,7 +76,7 @@ def test_the_folder_follows_the_sources_and_only_them(copied: Path) -> None:
     assert Path(first).parent == copied / "_build" / "numba"
     (copied / "lib" / "notes.txt").write_text("no code")
     assert ask(copied, FOLDER) == first
-    (copied / "lib" / "machine.py").rename(copied / "lib" / "engine.py")
+    (copied / "lib" / "checks.py").rename(copied / "lib" / "engine.py")
     assert ask(copied, FOLDER) != first
 
 
@@ -85,7 +85,7 @@ def test_the_setting_of_the_user_is_the_parent_and_a_child_does_not_nest(copied:
     folder = Path(ask(copied, FOLDER, NUMBA_CACHE_DIR=str(own)))
     assert folder.parent == own
     assert ask(copied, FOLDER, NUMBA_CACHE_DIR=str(folder)) == str(folder)
-    (copied / "lib" / "machine.py").write_text("")
+    (copied / "lib" / "checks.py").write_text("")
     sibling = Path(ask(copied, FOLDER, NUMBA_CACHE_DIR=str(folder)))
     assert sibling.parent == own and sibling != folder
 
@@ -119,7 +119,7 @@ def test_a_full_disk_is_left_for_the_next_place(tmp_path: Path, monkeypatch, no_
     (tmp_path / "lib").mkdir()
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "full"))
     monkeypatch.setattr(machine, "_free", lambda folder: 0 if "full" in folder.parts else 2**40)
-    use_own_folder(tmp_path)
+    name_kernel_cache(tmp_path)
     assert Path(os.environ["NUMBA_CACHE_DIR"]).parent == tmp_path / "_build" / "numba"
 
 
@@ -135,7 +135,7 @@ def test_folders_that_nobody_used_for_a_month_are_removed_and_no_others(
         os.utime(tmp_path / "own" / name / MARK, (then, then))
     (tmp_path / "own" / ("lib-" + "3" * 16)).mkdir()  # another process is making it
     (tmp_path / "lib").mkdir()
-    use_own_folder(tmp_path)
+    name_kernel_cache(tmp_path)
     left = {path.name for path in (tmp_path / "own").iterdir()}
     assert left == {*ages, "lib-" + "3" * 16, Path(os.environ["NUMBA_CACHE_DIR"]).name} - {"lib-" + "0" * 16}
 
