@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lib import ROOT
-from lib.batch.execution import Job, Outcome, execute_all
+from lib.batch.execution import Job, Outcome, clear_partials, execute_all
 from lib.batch.identity import digests, page_key
 from lib.batch.pages import Page, executable_pages, profile_parameters
 from lib.machine import available_cores
 from lib.report.records import append, read
+from lib.runs.sweep import clear_half_written
 
 BUILD = ROOT / "_build"
 
@@ -36,6 +37,16 @@ def default_workers() -> int:
     return min(4, available_cores())
 
 
+def clear_leftovers() -> None:
+    """Remove what was left by executions that were killed: running kernels, their sockets, half-written files."""
+    from lib.batch.kernels import clear_kernels
+
+    clear_kernels()
+    for name in ("executed", "runs"):
+        clear_partials((BUILD / name).rglob("*.partial-*"))
+    clear_half_written(BUILD / "sweeps")
+
+
 def execute_book(
     profile: str, workers: int | None = None, report: Callable[[Outcome], None] = lambda outcome: None
 ) -> list[Job]:
@@ -47,6 +58,7 @@ def execute_book(
         when a page fails, after all others have run; the message holds the failing cells with their tracebacks.
     """
     jobs = [page_job(page, profile) for page in executable_pages()]
+    clear_leftovers()
     for stage in (True, False):
         stale = [job for job in jobs if job.page.is_chapter is stage and not job.is_done()]
         failed = [outcome for outcome in execute_all(stale, workers or default_workers(), report) if outcome.failed]
@@ -72,7 +84,8 @@ def render(profile: str, clean: bool = False) -> Path:
     if clean:
         for name in ("html", ".doctrees", "jupyter_execute"):
             shutil.rmtree(BUILD / name, ignore_errors=True)
-    start = "from jupyter_book.cli.main import main; main()"
+    start = f"from lib.runs.endings import end_with; end_with({os.getpid()})"
+    start += "; from jupyter_book.cli.main import main; main()"
     command = [sys.executable, "-c", start, "build", str(ROOT), "-W", "-n", "--keep-going", "-q"]
     done = subprocess.run(command, env={**os.environ, "BOOK_PROFILE": profile}, cwd=ROOT, check=False)
     first = BUILD / "html" / "book" / "index.html"

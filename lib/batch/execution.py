@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import connection
 from multiprocessing.connection import Connection
@@ -24,8 +26,10 @@ from lib import inputs
 from lib.batch.pages import Page
 from lib.machine import write_whole
 from lib.report.records import keep_of_failed_page
+from lib.runs.endings import Terminated, end_with, in_one_line, locked, terminable
 
 CELL_TIMEOUT = 3600  # seconds; a hung cell must not hang the book for ever
+PARTIAL = re.compile(r"(?P<whose>.+\.partial-\d+)\.(ipynb|jsonl|inputs|lock)")
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ class Outcome:
     page: str
     seconds: float
     error: str = ""  # the failing cell and its traceback; empty when all is well
+    reason: str = ""  # the same in one line
     files: tuple[str, ...] = ()
 
     @property
@@ -92,17 +97,27 @@ def execute(job: Job, progress: bool = False) -> Outcome:
 
     The executed notebook appears under its name only when every cell has run. When one fails, the copy as far as it
     came and the traceback are left beside it as `.failed.ipynb` and `.log`, and the records so far, a failing check
-    among them, are kept where the scorecard reads those of the page.
+    among them, are kept where the scorecard reads those of the page. What is half-written carries the number of this
+    process and `.partial-` in its name, and is held by a lock file: if this process is killed, the next execution of
+    the page, or `clear_partials`, finds the lock free and removes it.
     """
+    job.target.parent.mkdir(parents=True, exist_ok=True)
+    clear_partials(job.target.parent.glob(f"{glob.escape(job.target.name)}.partial-*"))
+    partial = _with(job.target, f".partial-{os.getpid()}")
+    with locked(_with(partial, ".lock")):
+        try:
+            return _execute(job, partial, progress)
+        finally:
+            _remove(partial)
+
+
+def _execute(job: Job, half: Path, progress: bool) -> Outcome:
     import papermill  # half a second that readers of the other functions need not wait for
 
-    from lib.batch.kernels import PrivateKernelManager
+    from lib.batch.kernels import private_kernels
 
-    job.target.parent.mkdir(parents=True, exist_ok=True)
-    partial = _with(job.target, f".partial-{os.getpid()}.ipynb")
-    partial_records = _with(job.target, f".partial-{os.getpid()}.jsonl")
-    partial_inputs = _with(job.target, f".partial-{os.getpid()}.inputs")
-    for leftover in (job.failed_notebook, job.log, job.stamp, partial_records, partial_inputs):
+    partial, partial_records, partial_inputs = (_with(half, end) for end in (".ipynb", ".jsonl", ".inputs"))
+    for leftover in (job.failed_notebook, job.log, job.stamp):
         leftover.unlink(missing_ok=True)
     environment = {
         "BOOK_PAGE": job.page.name,
@@ -115,7 +130,7 @@ def execute(job: Job, progress: bool = False) -> Outcome:
     }
     start = time.monotonic()
     try:
-        with _environment(environment):
+        with _environment(environment), private_kernels() as manager:
             papermill.execute_notebook(
                 job.page.notebook(),
                 str(partial),
@@ -125,7 +140,7 @@ def execute(job: Job, progress: bool = False) -> Outcome:
                 cwd=str(job.page.source.parent),
                 execution_timeout=CELL_TIMEOUT,
                 request_save_on_cell_execute=True,
-                kernel_manager_class=PrivateKernelManager,
+                kernel_manager_class=manager,
                 shutdown_kernel="immediate",
             )
     except Exception as error:  # papermill's own, a dead kernel, a timeout: each ends this page and no other
@@ -134,13 +149,8 @@ def execute(job: Job, progress: bool = False) -> Outcome:
         if partial.exists():
             partial.replace(job.failed_notebook)
         keep_of_failed_page(partial_records, job.records)
-        partial_inputs.unlink(missing_ok=True)
-        return Outcome(job.page.name, time.monotonic() - start, message, (str(job.failed_notebook), str(job.log)))
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        partial_records.unlink(missing_ok=True)
-        partial_inputs.unlink(missing_ok=True)
-        raise
+        files = (str(job.failed_notebook), str(job.log))
+        return Outcome(job.page.name, time.monotonic() - start, message, in_one_line(error), files)
     seconds = time.monotonic() - start
     _strip_run_metadata(partial)
     partial_records.touch()
@@ -148,7 +158,6 @@ def execute(job: Job, progress: bool = False) -> Outcome:
     partial.replace(job.notebook)
     stamp = {"key": job.key, "seconds": round(seconds, 1), "profile": job.profile, "ended": time.time_ns()}
     write_whole(job.stamp, json.dumps(stamp | {"inputs": _noted(partial_inputs)}, indent=0))
-    partial_inputs.unlink(missing_ok=True)
     return Outcome(job.page.name, seconds, files=(str(job.notebook),))
 
 
@@ -173,7 +182,8 @@ def execute_all(jobs: Sequence[Job], workers: int, report: Callable[[Outcome], N
             while waiting or running:
                 while waiting and len(running) < workers:
                     receiver, sender = context.Pipe(duplex=False)
-                    process = context.Process(target=_execute_and_send, args=(waiting[0], sender, threads))
+                    arguments = (waiting[0], sender, threads, os.getpid())
+                    process = context.Process(target=_execute_and_send, args=arguments)
                     process.start()
                     sender.close()
                     running[receiver] = process, waiting.pop(0)
@@ -185,25 +195,32 @@ def execute_all(jobs: Sequence[Job], workers: int, report: Callable[[Outcome], N
                     except EOFError:
                         process.join()
                         keep_of_failed_page(_with(job.target, f".partial-{process.pid}.jsonl"), job.records)
-                        _remove_partial(job, process.pid)
-                        outcome = Outcome(job.page.name, 0.0, f"its process ended with exit code {process.exitcode}")
+                        _clear_after([job])
+                        what = f"its process ended with exit code {process.exitcode}"
+                        outcome = Outcome(job.page.name, 0.0, what, what)
                     process.join()
                     outcomes.append(outcome)
                     bar.update()
                     report(outcome)
         finally:
-            for process, job in running.values():
-                process.kill()  # its kernel ends by itself when it finds its parent gone
+            for process, _ in running.values():
+                process.kill()
                 process.join()
-                _remove_partial(job, process.pid)
+            if running:
+                _clear_after([job for _, job in running.values()])
     return outcomes
 
 
-def _execute_and_send(job: Job, sender: Connection, threads: int) -> None:
+def _execute_and_send(job: Job, sender: Connection, threads: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this process
     # Two pages whose small matrix products each wait for threads on every core are ten times slower than one.
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
-    sender.send(execute(job))
+    try:
+        with terminable():
+            end_with(parent)
+            sender.send(execute(job))
+    except Terminated:
+        sys.exit(128 + signal.SIGTERM)
 
 
 def _noted(path: Path) -> list[inputs.Input] | None:
@@ -214,9 +231,27 @@ def _noted(path: Path) -> list[inputs.Input] | None:
         return None
 
 
-def _remove_partial(job: Job, pid: int | None) -> None:
-    for leftover in job.target.parent.glob(f"{job.target.name}.partial-{pid}*"):
-        leftover.unlink(missing_ok=True)
+def clear_partials(files: Iterable[Path]) -> None:
+    """Remove those of these files that an execution left half-written when it was killed; no others are touched."""
+    matches = [(path, PARTIAL.fullmatch(path.name)) for path in files]
+    for half in {path.with_name(match["whose"]) for path, match in matches if match}:
+        with locked(_with(half, ".lock"), wait=False) as is_orphan:
+            if is_orphan:
+                _remove(half)
+
+
+def _remove(half: Path) -> None:
+    for end in (".ipynb", ".jsonl", ".inputs", ".lock"):
+        _with(half, end).unlink(missing_ok=True)
+
+
+def _clear_after(jobs: Sequence[Job]) -> None:
+    """After the processes of these jobs were killed: end their kernels, then remove what is half-written."""
+    from lib.batch.kernels import clear_kernels
+
+    clear_kernels()
+    for job in jobs:
+        clear_partials(job.target.parent.glob(f"{glob.escape(job.target.name)}.partial-*"))
 
 
 def _with(target: Path, suffix: str) -> Path:

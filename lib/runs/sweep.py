@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import json
+import math
 import re
+import socket
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tqdm.auto import tqdm
 
 from lib.machine import available_cores
 from lib.runs.definition import Run
+from lib.runs.endings import in_one_line, locked
 from lib.runs.store import RunningElsewhere, Store
 
 GONE = "the scheduler is gone; what was finished is kept, start again to go on"
+DASHBOARD = "127.0.0.1:0"  # it asks for no password; without an address here it is the one that workers come to
 RETRIES = 3  # times a run may lose its worker before it counts as failed
 KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": 2**33, "MALLOC_MMAP_THRESHOLD_": 2**30, "MALLOC_ARENA_MAX": 1}
 """For glibc in a worker: keep freed memory, which the next update needs again. Dask lets it return every 64 KiB to the
@@ -30,7 +36,7 @@ class Outcome:
     done: list[str] = field(default_factory=list)
     were_done: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)  # identity -> traceback
+    failed: dict[str, str] = field(default_factory=dict)  # identity -> one line: what went wrong, where the log is
 
     def enter(self, identity: str, state: str, error: str) -> None:
         if state == "failed":
@@ -52,46 +58,133 @@ def shard(runs: Sequence[Run], text: str) -> list[Run]:
 
 
 def chosen(runs: Sequence[Run], where: Mapping[str, Any]) -> list[Run]:
-    """The runs whose parameters (or seed) have these values. Raises ValueError for a name that no run has."""
-    for name in where:
-        known = {"seed", *(key for run in runs for key in run.parameters)}
+    """The runs whose parameters (or seed) have these values; `fit.epochs` names the parameter epochs inside fit.
+
+    Raises ValueError for a name that no run has, and for a value that no run, or none of those left, has: the message
+    lists those there are.
+    """
+    left = [(run, _asked(run)) for run in runs]
+    known = sorted({name for _, asked in left for name in asked})
+    for name, value in where.items():
         if name not in known:
-            raise ValueError(f"where: one of {', '.join(sorted(known))} is allowed, got {name!r}")
-    return [
-        run for run in runs if all({**run.parameters, "seed": run.seed}[key] == value for key, value in where.items())
-    ]
+            raise ValueError(f"where: one of {', '.join(known)} is allowed, got {name!r}")
+        values = [asked[name] for _, asked in left if name in asked]
+        left = [(run, asked) for run, asked in left if name in asked and asked[name] == value]
+        if not left:
+            there = ", ".join(sorted({_as_given(each) for each in values}, key=_in_order)) or "nothing"
+            others = " and ".join(f"{key}={_as_given(where[key])}" for key in where if key != name)
+            among = f" of the runs with {others}" if others else ""
+            raise ValueError(f"where: {name}{among} is one of {there}, got {_as_given(value)}")
+    return [run for run, _ in left]
+
+
+def _asked(run: Run) -> dict[str, Any]:
+    """All that a run can be chosen by: its seed and its parameters, those inside others by names with dots."""
+    found: dict[str, Any] = {"seed": run.seed}
+
+    def enter(parameters: Mapping[str, Any], prefix: str) -> None:
+        for key, value in parameters.items():
+            found[f"{prefix}{key}"] = value
+            if isinstance(value, Mapping):
+                enter(value, f"{prefix}{key}.")
+
+    enter(run.parameters, "")
+    return found
+
+
+def _as_given(value: Any) -> str:
+    """A value as it is written on the command line: YAML on one line."""
+    return json.dumps(value, default=str) if not isinstance(value, str) else value
+
+
+def _in_order(text: str) -> tuple[float, str]:
+    try:
+        return float(text), ""
+    except ValueError:
+        return math.inf, text
+
+
+def in_short(run: Run) -> str:
+    """The parameters of a run that are plain values, and its seed, in one line."""
+    plain = {key: value for key, value in run.parameters.items() if not isinstance(value, Mapping)}
+    return " ".join(f"{key}={value}" for key, value in {**plain, "seed": run.seed}.items())
 
 
 def execute(run: Run, store: Store, device: str, threads: int | None, progress: bool = False) -> tuple[str, str, str]:
-    """One run, in whatever process this is: identity, state, and the traceback if it failed."""
+    """One run, in whatever process this is: identity, state, and in one line what went wrong if it failed.
+
+    The traceback of a failed run goes to `error.log` in its work folder.
+    """
+    log = store.work_folder(run) / "error.log"
     try:
-        return run.identity, store.execute(run, _place(device), threads, progress), ""
+        state = store.execute(run, _place(device), threads, progress)
+        with contextlib.suppress(OSError):
+            log.unlink()
+        return run.identity, state, ""
     except RunningElsewhere:
         return run.identity, "elsewhere", ""
-    except Exception:  # one failed run must not end the others
-        return run.identity, "failed", traceback.format_exc()
+    except Exception as error:  # one failed run must not end the others
+        return run.identity, "failed", f"{in_one_line(error)}; {_keep_traceback(log, run)}"
+
+
+def _keep_traceback(log: Path, run: Run) -> str:
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(f"{run} {in_short(run)}\n{traceback.format_exc()}", encoding="utf-8")
+    except OSError as error:  # a full disk may be why the run failed
+        return f"its traceback could not be kept in {log}: {error}"
+    return f"its traceback is in {log}"
 
 
 def _place(device: str) -> str:
-    """The GPU of this worker, where there are several."""
+    """The GPU of this worker, where there are several. Raises ValueError where there is none."""
     if device != "cuda":
         return device
-    import torch
     from distributed import get_worker
 
+    count = graphics_cards()
     with contextlib.suppress(ValueError):
         name = str(get_worker().name)
         if name.isdigit():
-            return f"cuda:{int(name) % torch.cuda.device_count()}"
+            return f"cuda:{int(name) % count}"
     return "cuda"
 
 
-def run_here(runs: Sequence[Run], store: Store, device: str = "cpu", threads: int | None = None) -> Outcome:
+def graphics_cards() -> int:
+    """How many GPUs this process can compute on. Raises ValueError if there is none."""
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if not count:
+        raise ValueError(
+            f"device: CUDA finds no GPU on {socket.gethostname()} (torch {torch.__version__}); --device cpu is allowed"
+        )
+    return count
+
+
+def run_here(
+    runs: Sequence[Run],
+    store: Store,
+    device: str = "cpu",
+    threads: int | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Outcome:
     """All runs one after the other in this process."""
     outcome = Outcome()
     for run in tqdm(runs, unit="run", desc="sweep"):
-        outcome.enter(*execute(run, store, device, threads, progress=True))
+        identity, state, error = execute(run, store, device, threads, progress=True)
+        outcome.enter(identity, state, error)
+        if state == "failed":
+            tell(f"{run} failed ({in_short(run)}): {error}")
     return outcome
+
+
+def clear_half_written(work: Path) -> None:
+    """Remove the half-written checkpoints below this folder whose run is in nobody's hand."""
+    for partial in work.rglob("*.safetensors.*.partial"):
+        with locked(partial.parent / "lock", wait=False) as is_orphan:
+            if is_orphan:
+                partial.unlink(missing_ok=True)
 
 
 def run_on_cluster(
@@ -128,7 +221,7 @@ def run_on_cluster(
             state, error = _fate(future, client)
             outcome.enter(identity, state, error)
             if state == "failed":
-                tell(f"failed: {names[identity]} {dict(names[identity].parameters)}")
+                tell(f"{names[identity]} failed ({in_short(names[identity])}): {error}")
             bar.update()
     return outcome
 
@@ -139,13 +232,13 @@ def task_key(run: Run) -> tuple[str, str]:
 
 
 def _fate(future: Any, client: Any) -> tuple[str, str]:
-    """State of a run whose task has ended, and its traceback if it failed; ConnectionError without a scheduler."""
+    """State of a run whose task has ended, and what went wrong if it failed; ConnectionError without a scheduler."""
     try:
         if future.status == "finished":
             _, state, error = future.result()
             return str(state), str(error)
         if future.status == "error" and client.status == "running":
-            return "failed", repr(future.exception())
+            return "failed", in_one_line(future.exception())
     except (OSError, concurrent.futures.CancelledError) as gone:
         raise ConnectionError(GONE) from gone
     raise ConnectionError(GONE)
@@ -162,7 +255,7 @@ def local_client(workers: int | None = None) -> Iterator[Any]:
     with (
         dask.config.set(setting),
         LocalCluster(
-            n_workers=count, threads_per_worker=1, processes=True, dashboard_address=":0", host="127.0.0.1"
+            n_workers=count, threads_per_worker=1, processes=True, dashboard_address=DASHBOARD, host="127.0.0.1"
         ) as cluster,
         Client(cluster) as client,
     ):
@@ -188,7 +281,7 @@ def slurm_cluster(jobs: int, **options: Any) -> Any:
 
     exports = [f"export {name}={value}" for name, value in KEEP_MEMORY.items()]
     cluster = SLURMCluster(
-        processes=1, scheduler_options={"dashboard_address": None}, job_script_prologue=exports, **options
+        processes=1, scheduler_options={"dashboard_address": DASHBOARD}, job_script_prologue=exports, **options
     )
     if jobs:
         cluster.scale(jobs=jobs)

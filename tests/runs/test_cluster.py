@@ -1,6 +1,7 @@
 """Sweeps on a cluster of processes started by hand: workers die, the scheduler goes away, nothing finished is lost."""
 
 import contextlib
+import ipaddress
 import os
 import re
 import signal
@@ -10,11 +11,14 @@ import sys
 import threading
 import time
 
+import psutil
 import pytest
+from click.testing import CliRunner
 
 from lib import ROOT
+from lib.batch import cli
 from lib.runs.store import Store
-from lib.runs.sweep import KEEP_MEMORY, client_of, local_client, run_on_cluster
+from lib.runs.sweep import KEEP_MEMORY, client_of, local_client, run_on_cluster, slurm_cluster
 from tests.runs.test_sweep import experiment
 
 LONG = {"fit": {"epochs": 12, "patience": 100}, "length": 64, "training": 400}
@@ -38,6 +42,18 @@ def process(*arguments):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(started.pid, signal.SIGKILL)
         started.wait()
+
+
+def listening():
+    """Addresses and ports at which this process and its children wait for connections."""
+    here = psutil.Process()
+    sockets = [each for process in (here, *here.children(recursive=True)) for each in process.net_connections()]
+    return {tuple(each.laddr) for each in sockets if each.status == psutil.CONN_LISTEN}
+
+
+def within_reach(sockets):
+    """Those of them that another machine can reach."""
+    return {(address, port) for address, port in sockets if not ipaddress.ip_address(address).is_loopback}
 
 
 def scheduler(port):
@@ -112,11 +128,13 @@ def test_a_scheduler_that_goes_away_leaves_what_was_finished_and_a_second_start_
         thread.join()
     finished = {path.stem for path in store.recorded.rglob("*.json")}
     assert 1 <= len(finished) < len(runs)
+    before = listening()
     with local_client(2) as client:
         kept = client.run(lambda: [os.environ.get(name) for name in KEEP_MEMORY])
         assert len(kept) == 2 and all(
             values == [f"{value}" for value in KEEP_MEMORY.values()] for values in kept.values()
         )
+        assert listening() - before and not within_reach(listening() - before)
         outcome = run_on_cluster(runs, store, client)
         assert finished <= set(outcome.were_done)
         assert set(outcome.done) | set(outcome.were_done) == {run.identity for run in runs}
@@ -128,3 +146,27 @@ def test_a_scheduler_that_is_not_there_is_an_error_with_its_address():
     address = f"127.0.0.1:{free_port()}"
     with pytest.raises(ConnectionError, match=re.escape(address)), client_of(address):
         pass
+
+
+def test_of_a_slurm_cluster_only_its_scheduler_is_within_reach_and_only_while_it_is_open():
+    before = listening()
+    with slurm_cluster(0, cores=1, memory="1GB") as cluster:
+        assert {port for _, port in within_reach(listening() - before)} == {cluster.scheduler.port}
+    assert listening() <= before
+    arguments = ["sweep", "binary_sequences", "--profile", "smoke", "--dry-run", "--slurm", "2"]
+    assert CliRunner().invoke(cli.main, arguments).exit_code == 0
+    assert listening() <= before
+
+
+def test_a_run_for_a_gpu_on_a_worker_without_one_fails_with_one_line_and_its_log_is_named(tmp_path, store, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    runs, told, port = experiment(tmp_path).runs("smoke")[:2], [], free_port()
+    with scheduler(port), worker(port, tmp_path), client_of(f"127.0.0.1:{port}") as client:
+        client.wait_for_workers(1, timeout=60)
+        outcome = run_on_cluster(runs, store, client, "cuda", tell=told.append)
+    assert set(outcome.failed) == {run.identity for run in runs} and not outcome.done
+    for run in runs:
+        (line,) = [line for line in told if run.identity in line]
+        assert "CUDA finds no GPU" in line and "\n" not in line
+        log = store.work_folder(run) / "error.log"
+        assert str(log) in line and "Traceback" in log.read_text(encoding="utf-8")

@@ -16,6 +16,7 @@ from dask.utils import key_split
 
 from lib.batch import cli
 from lib.runs import store as run_store
+from lib.runs import sweep
 from lib.runs.definition import Experiment, Run, check, experiment_files, merged
 from lib.runs.store import RunningElsewhere, RunRecord, Store
 from lib.runs.sweep import KEEP_MEMORY, chosen, run_here, shard, task_key
@@ -241,11 +242,34 @@ def test_a_run_that_breaks_leaves_no_record_and_does_not_stop_the_others(runs, s
     monkeypatch.setattr(binary_run, "run", breaks)
     outcome = run_here(runs[:4], store)
     assert len(outcome.done) == len(outcome.failed) == 2
-    assert all("out of luck" in error for error in outcome.failed.values())
+    for identity, error in outcome.failed.items():
+        log = store.work / "tiny" / f"{identity}-1" / "error.log"
+        assert error == f"RuntimeError: out of luck; its traceback is in {log}"
+        assert "Traceback" in log.read_text(encoding="utf-8") and "breaks" in log.read_text(encoding="utf-8")
     assert {path.stem for path in store.recorded.rglob("*.json")} == set(outcome.done)
     monkeypatch.undo()
     again = run_here(runs[:4], store)
     assert (len(again.were_done), len(again.done), again.failed) == (2, 2, {})
+    assert not list(store.work.rglob("error.log"))
+
+
+def test_bad_input_that_a_run_finds_is_one_line_with_its_message(runs, store, monkeypatch):
+    from experiments.binary_sequences import run as binary_run
+
+    def refuses(parameters, seed, folder, **how):
+        raise ValueError("width: 1 or more is allowed,\n got 0")
+
+    monkeypatch.setattr(binary_run, "run", refuses)
+    told = []
+    run_here(runs[:1], store, tell=told.append)
+    start = f"{runs[0]} failed (architecture=rnn"
+    assert len(told) == 1 and told[0].startswith(start)
+    assert "seed=0): width: 1 or more is allowed, got 0; its traceback is in" in told[0]
+    monkeypatch.setattr(sweep, "traceback", None)  # what cannot be written must not hide what happened
+    store.work_folder(runs[1]).parent.mkdir(parents=True, exist_ok=True)
+    store.work_folder(runs[1]).touch()
+    outcome = run_here(runs[1:2], store)
+    assert "FileExistsError" in outcome.failed[runs[1].identity]
 
 
 def hold(path, ready, release):
@@ -390,6 +414,58 @@ def test_runs_are_chosen_by_their_parameters(runs):
     assert chosen(runs, {}) == runs
     with pytest.raises(ValueError, match="got 'widht'"):
         chosen(runs, {"widht": 2})
+
+
+def test_runs_are_chosen_by_parameters_inside_others(tmp_path):
+    grid = [{"family": "rnn", "width": 2, "fit": [{"epochs": 2}, {"epochs": 30}]}, {"family": "lstm", "width": 3}]
+    runs = experiment(tmp_path, profiles={"smoke": {"set": {}, "seeds": 1, "grid": grid}}).runs("smoke")
+    assert [run.parameters["fit"]["epochs"] for run in chosen(runs, {"fit.epochs": 30})] == [30]
+    assert [run.parameters["architecture"] for run in chosen(runs, {"fit": {"epochs": 2}})] == ["lstm"]
+    assert len(chosen(runs, {"fit.learning_rate": 0.01})) == 2  # a run without it is passed over
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ({"architecture": "nonsense"}, "architecture is one of lstm, rnn, got nonsense"),
+        ({"width": 10}, "width is one of 1, 2, got 10"),
+        ({"seed": 7}, "seed is one of 0, 1, got 7"),
+        ({"fit.epochs": 12}, "fit.epochs is one of 2, got 12"),
+        ({"architecture": "lstm", "depth": 2}, "depth of the runs with architecture=lstm is one of 1, got 2"),
+        ({"fit.epoch": 2}, "fit.epochs, fit.learning_rate, .* is allowed, got 'fit.epoch'"),
+    ],
+)
+def test_a_value_that_no_run_has_is_answered_with_those_there_are(runs, where, message):
+    with pytest.raises(ValueError, match=message):
+        chosen(runs, where)
+
+
+def test_a_sweep_of_nothing_is_an_error_and_not_a_success():
+    result = CliRunner().invoke(cli.main, ["sweep", "binary_sequences", "--where", "architecture=nonsense"])
+    assert result.exit_code == 1 and "lstm, mamba" in result.output and "got nonsense" in result.output
+
+
+@pytest.mark.parametrize("how", [[], ["--shard", "1/2"]])
+def test_a_sweep_for_a_gpu_on_a_machine_without_one_is_refused_before_anything_starts(monkeypatch, tmp_path, how):
+    monkeypatch.setattr(run_store, "store_of", lambda profile: Store(tmp_path / "results", tmp_path / "work"))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr(sweep, "local_client", None)
+    words = ["sweep", "binary_sequences", "--profile", "smoke", "--device", "cuda", *how]
+    result = CliRunner().invoke(cli.main, words)
+    assert result.exit_code == 1 and "CUDA finds no GPU" in result.output
+    assert not list(tmp_path.iterdir())
+    assert CliRunner().invoke(cli.main, [*words, "--dry-run"]).exit_code == 0
+
+
+def test_gpus_are_shared_out_among_the_workers(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    workers = {name: type("Worker", (), {"name": name}) for name in (0, 1, 2, "tcp://10.0.0.1:1")}
+    places = []
+    for worker in workers.values():
+        monkeypatch.setattr("distributed.get_worker", lambda worker=worker: worker)
+        places.append(sweep._place("cuda"))
+    assert places == ["cuda:0", "cuda:1", "cuda:0", "cuda"]
 
 
 def test_two_ways_of_running_at_once_are_refused():
