@@ -37,7 +37,7 @@ class BinaryExpansionCopier:
 
     def step(self, token: Tensor, state: State) -> tuple[Tensor, State]:
         assert state.position is not None
-        number, read = state.layers[0].number, state.position + 1
+        number, read = state.layers[0].number.to(token.device), state.position + 1
         if read <= self.half:
             number = number + (2.0 * token - 1.0) * 2.0**-read
         if read < self.half:
