@@ -20,6 +20,7 @@ from lib.processes import PowerLawBinary
 from lib.processes.orthant import sign_block_law
 from lib.training import FitSettings, NextToken, fit, generate, position_losses
 from lib.training.checkpoint import save_checkpoint
+from lib.training.precision import matrix_products
 
 COMMON = [
     __name__,
@@ -74,6 +75,7 @@ def modules(parameters: Mapping[str, Any]) -> list[str]:
     return sorted([*COMMON, *architecture_modules(parameters["architecture"])])
 
 
+@matrix_products("float32")  # on a GPU too, where cuDNN rounds unless it is told not to
 def run(
     parameters: Mapping[str, Any], seed: int, folder: Path, device: str = "cpu", progress: bool = False
 ) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from lib.models.learned_positions import LearnedPositionTransformer
 from lib.training import FitSettings, fit
 from lib.training.book_windows import DocumentWindows, window_losses
 from lib.training.checkpoint import save_checkpoint
+from lib.training.precision import matrix_products
 
 COMMON = [
     __name__,
@@ -96,6 +97,7 @@ def data(parameters: Mapping[str, Any]) -> list[str]:
     return checksums(parameters["corpus"])
 
 
+@matrix_products("float32")  # on a GPU too, where cuDNN rounds unless it is told not to
 def run(
     parameters: Mapping[str, Any], seed: int, folder: Path, device: str = "cpu", progress: bool = False
 ) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from lib.processes.ngram_language import NgramLanguage
 from lib.processes.prefix_tree import PrefixTree
 from lib.theory.ngram_ssm import ngram_ssm
 from lib.training import FitSettings, fit
+from lib.training.precision import matrix_products
 from lib.training.sentence_prediction import SentencePrediction
 
 COMMON = [
@@ -104,6 +105,7 @@ def modules(parameters: Mapping[str, Any]) -> list[str]:
     )
 
 
+@matrix_products("float32")  # on a GPU too, where cuDNN rounds unless it is told not to
 def run(
     parameters: Mapping[str, Any], seed: int, folder: Path, device: str = "cpu", progress: bool = False
 ) -> dict[str, Any]:

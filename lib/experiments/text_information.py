@@ -20,6 +20,7 @@ from lib.models import create
 from lib.models.pretrained import character_lstm_names
 from lib.processes import corpora
 from lib.training import FitSettings
+from lib.training.precision import matrix_products
 
 COMMON = [
     __name__,
@@ -108,6 +109,7 @@ def data(parameters: Mapping[str, Any]) -> list[str]:
     return identity(parameters["corpus"]) + (identity(model) if model else [])
 
 
+@matrix_products("float32")  # on a GPU too, where cuDNN rounds unless it is told not to
 def run(
     parameters: Mapping[str, Any], seed: int, folder: Path, device: str = "cpu", progress: bool = False
 ) -> dict[str, Any]:
