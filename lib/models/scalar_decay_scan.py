@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from lib.models.selective_scan import mamba_ssm_function
 
 CHUNK = 64  # tokens that are mixed by one matrix product; the state is carried from chunk to chunk
 
@@ -61,7 +62,4 @@ def fused_scalar_decay_scan(
 
 @functools.cache
 def _mamba_ssm_kernel() -> Any:
-    try:
-        return importlib.import_module("mamba_ssm.ops.triton.ssd_combined").mamba_chunk_scan_combined
-    except ImportError:
-        return None
+    return mamba_ssm_function("mamba_ssm.ops.triton.ssd_combined", "mamba_chunk_scan_combined")

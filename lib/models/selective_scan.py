@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
+import warnings
 from typing import Any, Literal, overload
 
 import torch
@@ -107,17 +109,28 @@ def choose_way(u: Tensor, size: int, from_zero: bool, through_last_state: bool) 
 def fused_selective_scan(
     kernel: Any, u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The scan by `selective_scan_fn` of mamba-ssm, whose tensors have time as last axis."""
-    sequences = (u.transpose(1, 2), delta.transpose(1, 2), A, B.transpose(1, 2), C.transpose(1, 2), D)
-    y, state = kernel(*sequences, return_last_state=True)
+    """The scan by `selective_scan_fn` of mamba-ssm, whose tensors have time as last axis.
+
+    It reads four numbers at a time, so that every row must begin at a multiple of 16 bytes. Where time is already the
+    last axis in memory, as behind a convolution, a part of longer rows would not.
+    """
+    u, delta, B, C = (x.transpose(1, 2).contiguous() for x in (u, delta, B, C))
+    y, state = kernel(u, delta, A, B, C, D, return_last_state=True)
     return y.transpose(1, 2), state
 
 
 @functools.cache
 def _mamba_ssm_kernel() -> Any:
+    return mamba_ssm_function("mamba_ssm.ops.selective_scan_interface", "selective_scan_fn")
+
+
+def mamba_ssm_function(module: str, name: str) -> Any:
+    """A function of mamba-ssm, None if it is not there; a warning if mamba-ssm is installed and cannot be imported."""
     try:
-        return importlib.import_module("mamba_ssm.ops.selective_scan_interface").selective_scan_fn
-    except ImportError:
+        return getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        if importlib.util.find_spec("mamba_ssm") is not None:
+            warnings.warn(f"mamba-ssm is installed and of no use, torch does its work: {error}", stacklevel=2)
         return None
 
 
