@@ -19,6 +19,7 @@ from lib.processes import PowerLawBinary
 from lib.processes.binary.sign import sign_block_law
 from lib.runs.training import RunParameters, trained
 from lib.training import NextToken, generate, position_losses
+from lib.training.settings import matrix_products
 
 GROUPS = 10  # disjoint parts of the generated sequences, each measured alone: their spread is the sampling error
 
@@ -49,6 +50,7 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return chosen.model_dump()
 
 
+@matrix_products("float32")  # on a GPU too, where cuDNN rounds unless it is told not to
 def run(
     parameters: Mapping[str, Any], seed: int, folder: Path, device: str = "cpu", progress: bool = False
 ) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from lib.models.attention.transformer import LearnedPositionTransformer
 from lib.processes.corpora.catalogue import entry
 from lib.runs.training import RunParameters, trained
 from lib.training import FitSettings
+from lib.training.settings import matrix_products
 from lib.training.tasks import DocumentWindows, window_losses
 
 TRAINED = ("transformer", "mamba", "mamba2", "lstm")
@@ -76,6 +77,7 @@ def data(parameters: Mapping[str, Any]) -> list[str]:
     return entry(parameters["corpus"]).checksums
 
 
+@matrix_products("float32")  # on a GPU too, where cuDNN rounds unless it is told not to
 def run(
     parameters: Mapping[str, Any], seed: int, folder: Path, device: str = "cpu", progress: bool = False
 ) -> dict[str, Any]:

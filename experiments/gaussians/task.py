@@ -124,7 +124,7 @@ class Stopwatch:
     """Time that a device spends inside `with`: by events on CUDA, which lags behind the program, else by the clock."""
 
     def __init__(self, device: torch.device) -> None:
-        self.cuda = device.type == "cuda"
+        self.device, self.cuda = device, device.type == "cuda"
         self._seconds = 0.0
         self._started = 0.0
         self._events: list[tuple[Any, Any]] = []
@@ -132,20 +132,20 @@ class Stopwatch:
     def __enter__(self) -> None:
         if self.cuda:
             self._events.append((torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)))
-            self._events[-1][0].record()
+            self._events[-1][0].record(torch.cuda.current_stream(self.device))
         else:
             self._started = time.perf_counter()
 
     def __exit__(self, *_: object) -> None:
         if self.cuda:
-            self._events[-1][1].record()
+            self._events[-1][1].record(torch.cuda.current_stream(self.device))
         else:
             self._seconds += time.perf_counter() - self._started
 
     def total(self) -> float:
         """Seconds so far; waits for the device."""
         if self.cuda:
-            torch.cuda.synchronize()
+            torch.cuda.synchronize(self.device)
             self._seconds += sum(start.elapsed_time(stop) for start, stop in self._events) / 1e3
             self._events.clear()
         return self._seconds

@@ -30,6 +30,7 @@ from lib.models import create
 from lib.processes.ngram.language import NgramLanguage
 from lib.runs.training import RunParameters, trained
 from lib.theory.memorizing.languages import ngram_ssm
+from lib.training.settings import matrix_products
 
 LANGUAGES = {"paper": NgramLanguage.from_paper, "agreement": agreement_language}
 HISTORIES = 1000  # of each kind
@@ -76,6 +77,7 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return chosen.model_dump()
 
 
+@matrix_products("float32")  # on a GPU too, where cuDNN rounds unless it is told not to
 def run(
     parameters: Mapping[str, Any], seed: int, folder: Path, device: str = "cpu", progress: bool = False
 ) -> dict[str, Any]:

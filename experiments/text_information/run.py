@@ -20,6 +20,7 @@ from lib.models.pretrained import character_lstm_names
 from lib.processes import corpora
 from lib.runs.training import RunParameters
 from lib.training import FitSettings
+from lib.training.settings import matrix_products
 
 COUNTED = 10_000_000  # tokens whose blocks are counted, at most; an equal share of each document
 GROUPS = 40  # at most; documents in a row, whose means are recorded
@@ -78,6 +79,7 @@ def data(parameters: Mapping[str, Any]) -> list[str]:
     return corpora.entry(parameters["corpus"]).checksums + (corpora.entry(model).checksums if model else [])
 
 
+@matrix_products("float32")  # on a GPU too, where cuDNN rounds unless it is told not to
 def run(
     parameters: Mapping[str, Any], seed: int, folder: Path, device: str = "cpu", progress: bool = False
 ) -> dict[str, Any]:

@@ -241,5 +241,5 @@ def _provenance(device: str, seconds: float) -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
     if device.startswith("cuda"):
-        found["peak_gpu_memory_MB"] = round(torch.cuda.max_memory_allocated() / 1e6, 1)
+        found["peak_gpu_memory_MB"] = round(torch.cuda.max_memory_allocated(device) / 1e6, 1)
     return found

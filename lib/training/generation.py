@@ -115,7 +115,7 @@ class Rereading:
         return torch.empty(batch, 0, dtype=torch.int64)
 
     def step(self, token: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        text = torch.cat([state, token[:, None]], dim=1)  # (batch, time)
+        text = torch.cat([state.to(token.device), token[:, None]], dim=1)  # (batch, time)
         return self.model(text)[:, -1], text
 
     def state_size(self, length: int) -> int:
@@ -162,15 +162,15 @@ def token_seconds(model: Any, batch: int, length: int, seed: int | np.random.Gen
     return np.diff([*clocked.times, time.thread_time()])
 
 
-def multiply_adds(model: Any, positions: Iterable[int]) -> list[int]:
+def multiply_adds(model: Any, positions: Iterable[int], device: torch.device | str = "cpu") -> list[int]:
     """Multiply-adds in the matrix products of one step of one sequence, after each number of tokens read before.
 
     Counted by torch while the model runs. Sums of products that are not a matrix product, such as a state that decays
-    number by number, are not in it. Cost: as many steps as the largest position.
+    number by number, are not in it. device: where the model is. Cost: as many steps as the largest position.
     """
     wanted = [whole_number(position, "positions", 0) for position in positions]
     counts, state = {}, model.initial_state(1)
-    token = torch.zeros(1, dtype=torch.int64)
+    token = torch.zeros(1, dtype=torch.int64, device=device)
     with torch.no_grad():
         for position in range(max(wanted, default=-1) + 1):
             with FlopCounterMode(display=False) if position in wanted else nullcontext() as counter:

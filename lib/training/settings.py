@@ -98,14 +98,18 @@ def matrix_products(precision: str) -> Iterator[None]:
     """Products of float32 matrices, forward and backward, with full factors ("float32"), or with 11 bits of them.
 
     "tf32" and "bfloat16" allow torch to round the factors of products to TF32 where the hardware does that; weights,
-    sums and everything else stay float32. Raises ValueError for another precision.
+    sums and everything else stay float32. cuDNN, which computes recurrent networks and convolutions, has a setting of
+    its own, and rounds unless it is told not to. Raises ValueError for another precision.
     """
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest" if checked_precision(precision) == "float32" else "high")
+    before, cudnn_before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    full = checked_precision(precision) == "float32"
+    torch.set_float32_matmul_precision("highest" if full else "high")
+    torch.backends.cudnn.allow_tf32 = not full
     try:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
+        torch.backends.cudnn.allow_tf32 = cudnn_before
 
 
 def forward_pass(precision: str, device: torch.device) -> contextlib.AbstractContextManager[None]:

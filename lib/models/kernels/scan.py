@@ -13,7 +13,6 @@ Torch differentiates the compiled way as a function whose work is shared among t
 from __future__ import annotations
 
 import functools
-import importlib
 from typing import Any, Literal, overload
 
 import torch
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from lib.checks import whole_number
 from lib.models.kernels import scan_cpu as kernels
-from lib.models.kernels.scan_torch import chunked_selective_scan
+from lib.models.kernels.scan_torch import chunked_selective_scan, mamba_ssm_function
 from lib.models.kernels.threads import refuse_second_derivatives, share
 
 CHUNK = 32  # times between two kept states on the CPU: the states of 32 times stay in a second-level cache
@@ -110,18 +109,19 @@ def choose_way(u: Tensor, size: int, from_zero: bool, through_last_state: bool) 
 def fused_selective_scan(
     kernel: Any, u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The scan by `selective_scan_fn` of mamba-ssm, whose tensors have time as last axis."""
-    sequences = (u.transpose(1, 2), delta.transpose(1, 2), A, B.transpose(1, 2), C.transpose(1, 2), D)
-    y, state = kernel(*sequences, return_last_state=True)
+    """The scan by `selective_scan_fn` of mamba-ssm, whose tensors have time as last axis.
+
+    It reads four numbers at a time, so that every row must begin at a multiple of 16 bytes. Where time is already the
+    last axis in memory, as behind a convolution, a part of longer rows would not.
+    """
+    u, delta, B, C = (x.transpose(1, 2).contiguous() for x in (u, delta, B, C))
+    y, state = kernel(u, delta, A, B, C, D, return_last_state=True)
     return y.transpose(1, 2), state
 
 
 @functools.cache
 def _mamba_ssm_kernel() -> Any:
-    try:
-        return importlib.import_module("mamba_ssm.ops.selective_scan_interface").selective_scan_fn
-    except ImportError:
-        return None
+    return mamba_ssm_function("mamba_ssm.ops.selective_scan_interface", "selective_scan_fn")
 
 
 def _check(

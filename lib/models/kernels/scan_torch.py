@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
+import warnings
 from typing import Any
 
 import torch
@@ -143,7 +145,14 @@ def fused_scalar_decay_scan(
 
 @functools.cache
 def _mamba_ssm_kernel() -> Any:
+    return mamba_ssm_function("mamba_ssm.ops.triton.ssd_combined", "mamba_chunk_scan_combined")
+
+
+def mamba_ssm_function(module: str, name: str) -> Any:
+    """A function of mamba-ssm, None if it is not there; a warning if mamba-ssm is installed and cannot be imported."""
     try:
-        return importlib.import_module("mamba_ssm.ops.triton.ssd_combined").mamba_chunk_scan_combined
-    except ImportError:
+        return getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        if importlib.util.find_spec("mamba_ssm") is not None:
+            warnings.warn(f"mamba-ssm is installed and of no use, torch does its work: {error}", stacklevel=2)
         return None

@@ -56,13 +56,13 @@ def state_influence(model: Any, past: Tensor, future: Tensor, size: float = 0.1)
             nonlocal first
             real = _as_real(leaf).expand(rows, *_as_real(leaf).shape[1:]).contiguous()
             count = real[0].numel()
-            own = torch.arange(count)
+            own = torch.arange(count, device=real.device)
             real.view(rows, count)[first + own, own] += size
             first += count
             return torch.view_as_complex(real) if leaf.is_complex() else real
 
         logits = continued(model, future.expand(rows, -1), changed(state, moved))
-        return np.asarray((logits[:-1] - logits[-1]).abs().amax(dim=(1, 2)).double().numpy())
+        return np.asarray((logits[:-1] - logits[-1]).abs().amax(dim=(1, 2)).double().cpu().numpy())
 
 
 def read(model: Any, tokens: Tensor) -> State:
@@ -147,7 +147,7 @@ class BinaryExpansionCopier:
 
     def step(self, token: Tensor, state: State) -> tuple[Tensor, State]:
         assert state.position is not None
-        number, read = state.layers[0].number, state.position + 1
+        number, read = state.layers[0].number.to(token.device), state.position + 1
         if read <= self.half:
             number = number + (2.0 * token - 1.0) * 2.0**-read
         if read < self.half:

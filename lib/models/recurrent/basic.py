@@ -37,9 +37,12 @@ class RecurrentLayer(Module):
         return self.bias.new_zeros(batch, self.width)
 
     def _fused_arguments(self) -> tuple[list[Tensor], bool, int, float, bool, bool, bool]:
-        """Weights and settings for torch's fused kernel, whose second bias is redundant and zero here."""
+        """Weights and settings for torch's fused kernel, whose second bias is redundant and zero here.
+
+        It asks whether it is trained; on a GPU the answer is whether there may be a backward pass, in whatever mode.
+        """
         weights = [self.weight_ih, self.weight_hh, self.bias, torch.zeros_like(self.bias)]
-        return weights, True, 1, 0.0, self.training, False, True
+        return weights, True, 1, 0.0, torch.is_grad_enabled(), False, True
 
 
 class RNNLayer(RecurrentLayer):
