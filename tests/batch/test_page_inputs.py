@@ -16,6 +16,7 @@ import yaml
 from lib import ROOT, inputs
 from lib.batch.identity import Digests
 from lib.processes import corpora
+from lib.processes.corpora import loading
 from lib.report import benchmarks, records
 from lib.runs.definition import Experiment
 from lib.runs.store import RECORDED, Store, store_of
@@ -195,7 +196,7 @@ def test_loaders_note_what_they_read(noted, tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(corpora.CorpusUnavailable):
         corpora.load("books", "emma", download=False)
     with pytest.raises(corpora.CorpusUnavailable):
-        corpora.model_files.model_bytes("smollm2", next(iter(corpora.entry("smollm2").files)), download=False)
+        loading.model_bytes("smollm2", next(iter(corpora.entry("smollm2").files)), download=False)
     benchmarks.load()
     records.load([ROOT / "results" / "claims"])
     Store().records(Experiment("book-counts").runs("laptop"))
@@ -204,9 +205,9 @@ def test_loaders_note_what_they_read(noted, tmp_path: Path, monkeypatch: pytest.
     assert found["corpus", "books/158_emma.txt"] == inputs.ABSENT
     assert [digest for (_, name), digest in found.items() if name.startswith("smollm2/")] == [inputs.ABSENT]
     assert found["files", (tmp_path / "own.txt").as_posix()] != inputs.ABSENT
-    for name in ("results/benchmarks/**/*.json", "results/claims/**/*.jsonl", "results/runs/book-counts/**/*.json"):
+    folders = ("results/benchmarks/**/*.json", "results/claims/**/*.jsonl", "results/runs/book-counts/**/*.json")
+    for name in (*folders, "experiments/books/**/*.yml", "experiments/books/**/*.py"):
         assert found["files", name] != inputs.ABSENT
-    assert any("book-counts" in name and name.endswith(".yml") and "experiments" in name for _, name in found)
 
 
 def test_what_a_page_made_itself_is_no_input(noted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
