@@ -68,14 +68,14 @@ def draw_comparisons(
 ) -> None:
     """A number of every seed's comparison of laws with its 95 % interval, against the width in octaves.
 
-    number: a field of DecayComparison that is an Estimate. weighting: 0 for all lags alike, 1 for precision.
+    number: a field of DecayComparison that is an Interval. weighting: 0 for all lags alike, 1 for precision.
     """
     for network, runs in networks.items():
         for run in runs:
             if run.measured.comparisons:
                 found = getattr(run.measured.comparisons[weighting], number)
                 x = np.log2(network.width) + shift + 0.08 * run.seed
-                axes.plot([x, x], found.interval, color=style["color"], linewidth=1)
+                axes.plot([x, x], found.ends, color=style["color"], linewidth=1)
                 axes.plot(x, found.value, style["marker"], color=style["color"], markersize=4)
     axes.plot([], [], style["marker"], color=style["color"], label=label)
     axes.xaxis.set_major_locator(MultipleLocator(1))

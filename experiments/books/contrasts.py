@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.books.runs import BookRun
-from lib.report.verdicts import DISSENT, FEWEST_SEEDS, TOO_WIDE, UNMET, judge_cases
+from lib.information.intervals import Interval
+from lib.report.verdicts import judge
 
 Floats = NDArray[np.float64]
 
@@ -53,21 +54,6 @@ def curves_of(runs: Sequence[BookRun]) -> Curves:
     )
 
 
-@dataclass(frozen=True)
-class Contrast:
-    """A number that compares networks, its 95 % interval, and the number for every seed that all of them have."""
-
-    value: float
-    low: float
-    high: float
-    by_seed: tuple[float, ...]
-
-    def __str__(self) -> str:
-        if math.isnan(self.value):
-            return "not recorded"
-        return f"{self.value:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
-
-
 def resampled(curves: Sequence[Curves], replicates: int, seed: int) -> list[Floats]:
     """Bootstrap of mean curves, (replicates, bins) for each network: documents are drawn for all networks together.
 
@@ -88,7 +74,7 @@ def resampled(curves: Sequence[Curves], replicates: int, seed: int) -> list[Floa
 
 def contrast(
     number: Callable[..., Any], groups: Sequence[Sequence[BookRun]], *, replicates: int = 2000, seed: int = 0
-) -> Contrast:
+) -> Interval:
     """`number` of the mean curves (..., bins) of several networks, with its percentile interval from `resampled`.
 
     groups: the runs of each network. Raises ValueError if they were not scored on the same windows.
@@ -101,11 +87,12 @@ def contrast(
     alone = [
         [next(run for run in group if run.seed == one).by_document.mean(axis=0) for group in groups] for one in shared
     ]
-    return Contrast(
+    return Interval(
         float(number(*(one.mean for one in curves))),
         float(low),
         float(high),
-        tuple(float(number(*means)) for means in alone),
+        by_seed=tuple(float(number(*means)) for means in alone),
+        form="+.3f",
     )
 
 
@@ -166,49 +153,9 @@ def crossing_of(
     )
 
 
-def agreement(cases: Sequence[Contrast], at_least: float = -math.inf, at_most: float = math.inf) -> str:
-    """One of "agrees", "differs" and "unresolved".
-
-    A case is inside (outside) if its interval and every one of at least three seeds are. It agrees if every case is
-    inside, and differs if one is outside. Raises ValueError without cases or bounds.
-    """
-    if not cases or not (math.isfinite(at_least) or math.isfinite(at_most)):
-        raise ValueError("cases and one finite bound are needed")
-    told = [_place(case, at_least, at_most) for case in cases]
-    return "differs" if "outside" in told else "agrees" if set(told) == {"inside"} else "unresolved"
-
-
-def why_unresolved(cases: Sequence[Contrast], at_least: float = -math.inf, at_most: float = math.inf) -> str:
-    """The reason that `agreement` decides nothing.
-
-    A precondition is not met where a case has fewer than three seeds. An interval is too wide where it is neither
-    inside nor outside; where each is one of them, it is the seeds of a case that disagree.
-    """
-    if any(len(case.by_seed) < FEWEST_SEEDS for case in cases):
-        return UNMET
-    across = any(_side([case.low, case.high], at_least, at_most) == "unknown" for case in cases)
-    return TOO_WIDE if across else DISSENT
-
-
-def judge_contrasts(claim: str, cases: Mapping[str, Contrast], *, part: str, explanation: str, **asked: Any) -> None:
-    """Check a claim by the rule of `agreement`; asked: at_least, at_most, note and paper of `verdicts.judge_cases`.
-
-    Agreement is recorded as "reduced", for there is less text than the paper has at every profile.
-    """
-    judge_cases(claim, cases, agreement, why_unresolved, part=part, explanation=explanation, **asked)
-
-
-def _place(case: Contrast, at_least: float, at_most: float) -> str:
-    if len(case.by_seed) < FEWEST_SEEDS:
-        return "unknown"
-    return _side([case.low, case.high, *case.by_seed], at_least, at_most)
-
-
-def _side(numbers: Sequence[float], at_least: float, at_most: float) -> str:
-    values = np.asarray(numbers)
-    if np.all((values >= at_least) & (values <= at_most)):
-        return "inside"
-    return "outside" if np.all(values < at_least) or np.all(values > at_most) else "unknown"
+def judge_contrasts(claim: str, cases: Mapping[str, Interval], **asked: Any) -> str:
+    """`judge` by intervals and every seed; as "reduced", for there is less text than the paper has at every profile."""
+    return judge(claim, cases, every_seed=True, **asked)
 
 
 def _weights(random: np.random.Generator, count: int, replicates: int) -> Floats:

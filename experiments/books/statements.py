@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -12,8 +11,9 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from experiments.books.contrasts import Contrast, contrast, curves_of
+from experiments.books.contrasts import contrast, curves_of
 from experiments.books.runs import EARLY, LATE, PUBLISHED, BookRun, Network, Networks
+from lib.information.intervals import UNKNOWN, Interval
 
 Floats = NDArray[np.float64]
 Pair = tuple[Network, Network]
@@ -51,37 +51,37 @@ class Comparisons:
         self.networks = networks
         self._contrast = partial(contrast, replicates=replicates, seed=seed)
 
-    def mean(self, pair: Pair) -> Contrast:
+    def mean(self, pair: Pair) -> Interval:
         return self._of(pair, lambda a, b, early, late, whole: difference(a, b, whole))
 
-    def early(self, pair: Pair) -> Contrast:
+    def early(self, pair: Pair) -> Interval:
         return self._of(pair, lambda a, b, early, late, whole: difference(a, b, early))
 
-    def late(self, pair: Pair) -> Contrast:
+    def late(self, pair: Pair) -> Interval:
         return self._of(pair, lambda a, b, early, late, whole: difference(a, b, late))
 
-    def gain(self, pair: Pair) -> Contrast:
+    def gain(self, pair: Pair) -> Interval:
         """Late minus early of the difference: what `first` gains on `second`."""
         return self._of(pair, lambda a, b, early, late, whole: late_gain(a, b, early, late))
 
-    def crossed(self, pair: Pair) -> Contrast:
+    def crossed(self, pair: Pair) -> Interval:
         return self._of(pair, lambda a, b, early, late, whole: crossed(a, b, early, late))
 
-    def decline(self, network: Network) -> Contrast:
+    def decline(self, network: Network) -> Interval:
         """Early minus late NLL of one network."""
         early, late, _ = ranges(self.networks[network])
         return self._contrast(lambda a: a @ (early - late), [self.networks[network]])
 
-    def of(self, kind: str, pairs: Sequence[Pair]) -> dict[str, Contrast]:
+    def of(self, kind: str, pairs: Sequence[Pair]) -> dict[str, Interval]:
         """One of these methods for every pair, by "second minus first"; NaN without seeds where one is missing."""
         return {
             f"{second} minus {first}": getattr(self, kind)((first, second))
             if first in self.networks and second in self.networks
-            else Contrast(math.nan, math.nan, math.nan, ())
+            else UNKNOWN
             for first, second in pairs
         }
 
-    def _of(self, pair: Pair, number: Any) -> Contrast:
+    def _of(self, pair: Pair, number: Any) -> Interval:
         groups = [self.networks[network] for network in pair]
         weights = ranges(groups[0])
         return self._contrast(lambda a, b: number(a, b, *weights), groups)
@@ -108,7 +108,7 @@ def nearest_early(networks: Networks) -> Pair | None:
 
 def printed_order(
     places: Mapping[str, Network], comparisons: Comparisons
-) -> list[tuple[str, str, float, Contrast, str]]:
+) -> list[tuple[str, str, float, Interval, str]]:
     """All pairs of Table F.1 that have recorded networks in their places (`roles`): the smaller printed loss first.
 
     Each with the printed difference, ours, and "agrees", "reversed" or "open": whether the interval and every seed of

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from experiments.books.contrasts import Contrast, Crossing
+from experiments.books.contrasts import Crossing
 from experiments.books.runs import PUBLISHED, BookRun, Counted, Network, Networks
 from experiments.books.statements import Comparisons, Pair
+from lib.information.intervals import Interval
 from lib.report.tables import markdown_table
 from lib.training.settings import FitSettings
 
@@ -100,7 +101,7 @@ def published_table(networks: Networks, there: Mapping[str, Network]) -> str:
     return markdown_table(["paper, $L$ = 4096", "NLL", "place", "in its place here", "NLL here", "place here"], rows)
 
 
-def order_table(pairs: Sequence[tuple[str, str, float, Contrast, str]]) -> str:
+def order_table(pairs: Sequence[tuple[str, str, float, Interval, str]]) -> str:
     """Every pair of Table F.1: printed difference, ours with its interval, and whether the order is the same."""
     rows = [
         [f"{second} minus {first}", f"{printed:+.3f}", f"{ours}", word] for first, second, printed, ours, word in pairs

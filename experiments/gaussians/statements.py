@@ -9,91 +9,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import t as student
 
 from experiments.gaussians.runs import GaussianRun, Model, Models, Plan, table
-from lib.report.verdicts import FEWEST_SEEDS, TOO_WIDE, UNMET, judge_cases
+from lib.information.intervals import seed_mean
+from lib.report.verdicts import judge
 
 NEAR = math.log(2.0)  # early losses that are compared may lie this far from those of the reference
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class SeedMean:
-    """Mean over seeds with Student's interval, which takes them as independent and normal; NaN below two seeds."""
-
-    value: float
-    low: float
-    high: float
-    seeds: int
-
-    def __str__(self) -> str:
-        if self.seeds > 1:
-            return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
-        return f"{self.value:.2f}" if self.seeds else "–"
-
-
-def seed_mean(values: ArrayLike, level: float = 0.95) -> SeedMean:
-    """Of the values that are there, one for each seed; NaN stands for a run that is missing."""
-    given = np.asarray(values, dtype=np.float64)
-    known = given[~np.isnan(given)]
-    if known.size < 2:
-        return SeedMean(float(known.mean()) if known.size else math.nan, math.nan, math.nan, known.size)
-    reach = float(student.ppf(0.5 + level / 2, known.size - 1) * known.std(ddof=1) / math.sqrt(known.size))
-    return SeedMean(float(known.mean()), float(known.mean()) - reach, float(known.mean()) + reach, known.size)
-
-
-def agreement(cases: Sequence[SeedMean], at_least: float = -math.inf, at_most: float = math.inf) -> str:
-    """One of "agrees", "differs" and "unresolved".
-
-    It agrees if every case has at least three seeds and its whole interval within the bounds, and differs if some case
-    with as many seeds has its whole interval outside. Raises ValueError without cases or bounds.
-    """
-    if not cases or not (math.isfinite(at_least) or math.isfinite(at_most)):
-        raise ValueError("cases and one finite bound are needed")
-    enough = [case for case in cases if case.seeds >= FEWEST_SEEDS]
-    if any(case.high < at_least or case.low > at_most for case in enough):
-        return "differs"
-    inside = all(at_least <= case.low and case.high <= at_most for case in enough)
-    return "agrees" if inside and len(enough) == len(cases) else "unresolved"
-
-
-def why_unresolved(cases: Sequence[SeedMean], **_: float) -> str:
-    """The reason that `agreement` decides nothing: a case with fewer than three seeds, else an interval too wide."""
-    return UNMET if any(case.seeds < FEWEST_SEEDS for case in cases) else TOO_WIDE
-
-
-def judge_means(
-    claim: str,
-    cases: Mapping[Any, ArrayLike],
-    *,
-    part: str,
-    profile: str,
-    explanation: str,
-    at_least: float | None = None,
-    at_most: float | None = None,
-    note: str = "",
-    paper: Any = None,
-) -> None:
-    """Check a claim by the rule of `agreement`; cases: values of every seed by what they are of.
-
-    Agreement is recorded as "holds" at profile paper, else as "reduced", and a difference as "differs" with
-    `explanation`; what is compared is the ends of the intervals. What is not resolved is recorded as
-    undecided; so is a statement without cases, as when runs are not recorded or cannot be compared.
-    """
-    judge_cases(
-        claim,
-        {name: seed_mean(values) for name, values in cases.items()},
-        agreement,
-        why_unresolved,
-        part=part,
-        explanation=explanation,
-        agrees="holds" if profile == "paper" else "reduced",
-        at_least=at_least,
-        at_most=at_most,
-        note=note,
-        paper=paper,
-    )
+def judge_means(claim: str, cases: Mapping[Any, ArrayLike], **asked: Any) -> str:
+    """`judge` the intervals of means over seeds; cases: values of every seed by what they are of."""
+    return judge(claim, {name: seed_mean(values) for name, values in cases.items()}, **asked)
 
 
 def length_slopes(values: ArrayLike, lengths: Sequence[int]) -> Floats:

@@ -19,7 +19,8 @@ from experiments.gaussians.runs import (
     table,
 )
 from experiments.gaussians.sizes import SIZES
-from experiments.gaussians.statements import EqualEarlyLoss, Floats, length_slopes, seed_mean
+from experiments.gaussians.statements import EqualEarlyLoss, Floats, length_slopes
+from lib.information.intervals import seed_mean
 from lib.report.tables import markdown_table
 from lib.training.settings import FitSettings
 

@@ -95,7 +95,7 @@ def draw_quality(axes: Axes, runs: Sequence[TextRun], estimator: str) -> None:
             points = [(loss, beta) for loss, beta in points if beta.known]
             if points:
                 x, y = np.array([loss for loss, _ in points]), np.array([beta.value for _, beta in points])
-                ends = np.array([beta.interval for _, beta in points])
+                ends = np.array([beta.ends for _, beta in points])
                 label = f"{family}, byte pairs" if pairs else family
                 style: dict[str, Any] = {"color": colour_of(family), "markerfacecolor": fill, "markersize": 6}
                 reach = np.abs(ends - y[:, None]).T
@@ -133,7 +133,7 @@ def draw_correction(main: Axes, below: Axes, runs: Sequence[TextRun]) -> None:
         known = np.array([change.known for change in changes])
         if known.any():
             values = np.array([change.value for change in changes])[known]
-            ends = np.array([change.interval for change in changes])[known]
+            ends = np.array([change.ends for change in changes])[known]
             below.errorbar(lengths[known], values, np.abs(ends - values[:, None]).T, **style, markersize=4, linewidth=1)
     main.set(xscale="log", yscale="log", ylabel="direct estimate (nats)")
     below.set(xscale="log", xlabel="length $L$ (tokens of $q$)", ylabel="change")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,43 +11,21 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
 from experiments.text_information.runs import FROM, TextRun
-from lib.report.verdicts import TOO_WIDE, UNMET, asked, judge_interval, not_resolved, record_verdict
+from lib.information.intervals import UNKNOWN, Interval
+from lib.report.verdicts import judge
 
 Floats = NDArray[np.float64]
 FEWEST = 5  # models in a rank correlation
 EXPONENTS = np.linspace(-0.5, 1.5, 401)  # tried for a power law in I itself
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A number and its 95 % interval; NaN where there is none."""
-
-    value: float
-    low: float
-    high: float
-
-    @property
-    def known(self) -> bool:
-        return all(map(math.isfinite, (self.value, self.low, self.high)))
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        return self.low, self.high
-
-    def __str__(self) -> str:
-        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]" if math.isfinite(self.value) else "–"
-
-
-UNKNOWN = Measured(math.nan, math.nan, math.nan)
-
-
-def exponent(run: TextRun, estimator: str, ratio: int = 2) -> Measured:
+def exponent(run: TextRun, estimator: str, ratio: int = 2) -> Interval:
     """beta from 16 characters on; unknown where the estimate is not positive at some length."""
     law = run.law(estimator, ratio)
-    return UNKNOWN if law is None else Measured(law.exponent, *law.interval)
+    return UNKNOWN if law is None else Interval(law.exponent, *law.interval)
 
 
-def power_law_advantage(run: TextRun, estimator: str) -> Measured:
+def power_law_advantage(run: TextRun, estimator: str) -> Interval:
     """Is a power law nearer to the curve than a line in ln L? (R_log - R_pow) / (R_log + R_pow), from -1 to 1.
 
     R: squared residuals over variances, of the nearest a + b ln L and of the nearest A L^beta, two parameters each,
@@ -62,7 +39,7 @@ def power_law_advantage(run: TextRun, estimator: str) -> Measured:
     return _interval(float(value), _advantage(curve.lengths, curve.resampled, weights))
 
 
-def difference_of_exponents(first: tuple[TextRun, str, int], second: tuple[TextRun, str, int]) -> Measured:
+def difference_of_exponents(first: tuple[TextRun, str, int], second: tuple[TextRun, str, int]) -> Interval:
     """beta of the first less that of the second; each a run, an estimator and L/l.
 
     Pairs of replicates draw the same documents where both runs have as many, else they are independent.
@@ -73,7 +50,7 @@ def difference_of_exponents(first: tuple[TextRun, str, int], second: tuple[TextR
     return _interval(laws[0].exponent - laws[1].exponent, laws[0].exponents - laws[1].exponents)
 
 
-def rank_correlation(quality: ArrayLike, values: ArrayLike, resampled: ArrayLike) -> Measured:
+def rank_correlation(quality: ArrayLike, values: ArrayLike, resampled: ArrayLike) -> Interval:
     """Spearman's correlation of quality (models,) with values (models,), and with resampled ones (models, replicates).
 
     Models without a value are left out, in replicates too; unknown for fewer than FEWEST. Raises ValueError for shapes
@@ -95,7 +72,7 @@ def rank_correlation(quality: ArrayLike, values: ArrayLike, resampled: ArrayLike
     return _interval(_spearman(order[kept], measured[kept]), np.array(replicates))
 
 
-def exponent_against_quality(runs: Sequence[TextRun], estimator: str) -> Measured:
+def exponent_against_quality(runs: Sequence[TextRun], estimator: str) -> Interval:
     """Rank correlation of beta with quality, -loss a character, over runs."""
     laws = [run.law(estimator) for run in runs]
     count = next((law.exponents.size for law in laws if law is not None), 1)
@@ -104,7 +81,7 @@ def exponent_against_quality(runs: Sequence[TextRun], estimator: str) -> Measure
     return rank_correlation([-run.loss for run in runs], values, np.array(drawn).reshape(len(runs), count))
 
 
-def information_against_quality(runs: Sequence[TextRun], estimator: str) -> Measured:
+def information_against_quality(runs: Sequence[TextRun], estimator: str) -> Interval:
     """Rank correlation of the estimate at the longest L with quality."""
     curves = [run.curve(estimator) for run in runs]
     count = next((len(curve.resampled) for curve in curves if curve is not None), 1)
@@ -113,7 +90,7 @@ def information_against_quality(runs: Sequence[TextRun], estimator: str) -> Meas
     return rank_correlation([-run.loss for run in runs], values, np.array(drawn).reshape(len(runs), count))
 
 
-def change_by_correction(run: TextRun) -> tuple[Floats, list[Measured]]:
+def change_by_correction(run: TextRun) -> tuple[Floats, list[Interval]]:
     """Lengths, and (corrected - uncorrected) / uncorrected of the direct estimate there; empty without both.
 
     Unknown where the uncorrected estimate is not positive.
@@ -126,10 +103,10 @@ def change_by_correction(run: TextRun) -> tuple[Floats, list[Measured]]:
     return after.lengths, [_interval(float(value), column) for value, column in zip(values, drawn.T, strict=True)]
 
 
-def magnitude(measured: Measured) -> Measured:
+def magnitude(measured: Interval) -> Interval:
     """Of a number that may be negative; an interval around zero begins at zero."""
-    low, high = sorted(map(abs, measured.interval))
-    return Measured(abs(measured.value), 0.0 if measured.low < 0 < measured.high else low, high)
+    low, high = sorted(map(abs, measured.ends))
+    return Interval(abs(measured.value), 0.0 if measured.low < 0 < measured.high else low, high)
 
 
 def chance_level(models: int, share: float = 0.05, draws: int = 20000) -> float:
@@ -140,74 +117,9 @@ def chance_level(models: int, share: float = 0.05, draws: int = 20000) -> float:
     return float(np.quantile(orders @ straight / float(straight @ straight), 1.0 - share))
 
 
-def agreement(measured: Measured, at_least: float = -math.inf, at_most: float = math.inf, gap: float = 0.0) -> str:
-    """ "agrees" if the whole interval lies within the bounds, "differs" if all of it is outside by more than `gap`.
-
-    "unresolved" otherwise, and without an interval. Raises ValueError without a finite bound.
-    """
-    if not (math.isfinite(at_least) or math.isfinite(at_most)):
-        raise ValueError("at_least or at_most is needed")
-    if not measured.known:
-        return "unresolved"
-    if measured.high < at_least - gap or measured.low > at_most + gap:
-        return "differs"
-    return "agrees" if at_least <= measured.low and measured.high <= at_most else "unresolved"
-
-
-def judge(
-    claim: str,
-    measured: Measured,
-    *,
-    part: str,
-    explanation: str,
-    at_least: float | None = None,
-    at_most: float | None = None,
-    gap: float = 0.0,
-    note: str = "",
-    paper: Any = None,
-) -> str:
-    """Check a claim by the rule of `agreement`, and return its verdict.
-
-    Agreement is recorded as "reduced": another corpus and another model than the paper's; a difference as "differs",
-    with `explanation`. What is compared is the ends of the interval. What is not resolved is recorded as undecided.
-    """
-    low = -math.inf if at_least is None else at_least
-    high = math.inf if at_most is None else at_most
-    found = agreement(measured, low, high, gap)
-    record_verdict(
-        claim,
-        found,
-        [measured.low, measured.high],
-        at_least=at_least,
-        at_most=at_most,
-        part=part,
-        told=f"{measured} against {asked(at_least, at_most)}" if measured.known else "no value with an interval",
-        explanation=explanation,
-        reason=TOO_WIDE if measured.known else UNMET,
-        note=note,
-        paper=paper,
-    )
-    return found
-
-
-def judge_printed(
-    claim: str, measured: Measured, printed: float, *, part: str, widest: float, explanation: str, note: str = ""
-) -> str:
-    """Is a printed number inside the interval? As in `judge_interval`, and not resolved without an interval."""
-    if not measured.known:
-        not_resolved(claim, part, "no value with an interval", note, reason=UNMET, paper=printed)
-        return "unresolved"
-    return judge_interval(
-        claim,
-        measured.value,
-        measured.interval,
-        printed,
-        part=part,
-        widest=widest,
-        explanation=explanation,
-        note=note,
-        paper=printed,
-    )
+def judge_measured(claim: str, measured: Interval, **asked: Any) -> str:
+    """`judge` an interval over documents: of one model, which has no seeds."""
+    return judge(claim, measured, fewest=0, **asked)
 
 
 def _relative(after: Floats, before: Floats) -> Floats:
@@ -237,9 +149,9 @@ def _spearman(first: Floats, second: Floats) -> float:
     return float(ranks[0] @ ranks[1]) / scale if scale > 0 else math.nan
 
 
-def _interval(value: float, replicates: Floats) -> Measured:
+def _interval(value: float, replicates: Floats) -> Interval:
     """Percentiles; without an interval if more replicates have no value than it leaves out."""
     known = replicates[np.isfinite(replicates)]
     if not math.isfinite(value) or known.size < 0.975 * replicates.size:
-        return Measured(value, math.nan, math.nan)
-    return Measured(value, *map(float, np.quantile(known, [0.025, 0.975])))
+        return Interval(value, math.nan, math.nan)
+    return Interval(value, *map(float, np.quantile(known, [0.025, 0.975])))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from experiments.text_information.runs import Curve, TextRun
-from experiments.text_information.statements import Measured, exponent
+from experiments.text_information.statements import exponent
+from lib.information.intervals import UNKNOWN, Interval
 from lib.report.tables import markdown_table
 
 MISSING = "–"
@@ -72,7 +73,7 @@ def split_table(runs: Sequence[TextRun], estimator: str) -> str:
     )
 
 
-def change_table(changes: Mapping[str, tuple[Sequence[float], Sequence[Measured]]]) -> str:
+def change_table(changes: Mapping[str, tuple[Sequence[float], Sequence[Interval]]]) -> str:
     """(corrected - uncorrected) / uncorrected at the shortest and the longest L; by name of the model."""
     return markdown_table(
         ["model $q$", "shortest $L$", "change there", "longest $L$", "change there"],
@@ -97,16 +98,16 @@ def foreign_table(runs: Sequence[TextRun], shortest: int = 16) -> str:
     return markdown_table(["model $q$", rf"first $L \ge {shortest}$ (nats)", "longest $L$", "there (nats)"], rows)
 
 
-def at_longest(run: TextRun, estimator: str, ratio: int = 2) -> Measured:
+def at_longest(run: TextRun, estimator: str, ratio: int = 2) -> Interval:
     """The estimate at the longest L, nats."""
     curve = run.curve(estimator, ratio)
     if curve is None:
-        return Measured(float("nan"), float("nan"), float("nan"))
+        return UNKNOWN
     return _at(curve, -1)
 
 
-def _at(curve: Curve, place: int) -> Measured:
-    return Measured(float(curve.means[place]), *map(float, curve.intervals[place]))
+def _at(curve: Curve, place: int) -> Interval:
+    return Interval(float(curve.means[place]), *map(float, curve.intervals[place]))
 
 
 def _longest(run: TextRun) -> str:
@@ -118,11 +119,11 @@ def _count(run: TextRun, key: str) -> str:
     return f"{run.result[key]:,}" if key in run.result else MISSING
 
 
-def _bracketed(measured: Measured) -> str:
-    return f"{measured.value:.2f} [{measured.low:.2f}, {measured.high:.2f}]" if measured.known else MISSING
+def _bracketed(measured: Interval) -> str:
+    return f"{measured:.2f}" if measured.known else MISSING
 
 
-def _percent(measured: Measured) -> str:
+def _percent(measured: Interval) -> str:
     if not measured.known:
         return MISSING
     return f"{100 * measured.value:.0f} % [{100 * measured.low:.0f}, {100 * measured.high:.0f}]"

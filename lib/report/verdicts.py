@@ -1,225 +1,140 @@
-"""Verdicts: what becomes of a statement that agrees, differs or is undecided.
+"""Verdicts: one rule that turns numbers into "agrees", "differs" or "undecided", and what is recorded of it.
 
-Of trained networks, by a rule that no single seed can flip; of a measured number, by its interval.
+No single seed can flip a verdict on trained networks, and no interval that reaches across a bound decides anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lib.information.intervals import Interval
 from lib.report import claims
 from lib.report.records import REASONS
 
 UNCONVERGED, DISSENT, TOO_WIDE, UNMET = REASONS  # why what ran decides nothing
 FEWEST_SEEDS = 3  # on which a statement about trained networks is decided
+INSIDE, OUTSIDE = 0, 2  # where a number lies; 1 in the gap, negative below the bounds
 
 
-class Interval(Protocol):
-    """A number with the ends of its interval; its text is what a verdict says of it."""
+@dataclass(frozen=True)
+class Decision:
+    """found: "agrees", "differs" or "undecided"; reason: of the last; deciding: the rows that carry the others."""
 
-    @property
-    def low(self) -> float: ...
-    @property
-    def high(self) -> float: ...
-
-
-def not_resolved(claim: str, part: str, why: str, note: str = "", *, reason: str, paper: Any = None) -> None:
-    """Record a statement that was not measured well enough for a verdict as undecided; reason: one of those above."""
-    claims.undecided(claim, part=part, reason=reason, sentence=why, note=note, paper=paper)
+    found: str
+    reason: str = ""
+    deciding: tuple[int, ...] = ()
 
 
-def record_verdict(
-    claim: str,
-    found: str,
-    *measured: Any,
-    part: str,
-    told: str,
-    explanation: str,
-    agrees: str = "reduced",
-    reason: str = "",
-    note: str = "",
-    paper: Any = None,
-    **comparison: Any,
-) -> None:
-    """Record a statement that was found to be one of "agrees", "differs" and "unresolved".
-
-    measured, comparison: what `claims.check` compares. agrees: its outcome if the statement agrees; a difference is
-    recorded as "differs", with `explanation`. What is unresolved is recorded as "undecided", with `told` and its
-    `reason`. note: said in every case. Raises ClaimFailed if the comparison contradicts `found`, and ValueError for
-    what is unresolved without a reason.
-    """
-    if found == "unresolved":
-        not_resolved(claim, part, told, note, reason=reason, paper=paper)
-        return
-    outcome, why = (agrees, "") if found == "agrees" else ("differs", explanation)
-    claims.check(claim, *measured, part=part, outcome=outcome, note=joined(note, why), paper=paper, **comparison)
-
-
-def judge_cases(
-    claim: str,
-    cases: Mapping[Any, Interval],
-    agreement: Callable[..., str],
-    why_unresolved: Callable[..., str],
-    *,
-    part: str,
-    explanation: str,
-    agrees: str = "reduced",
+def decide(
+    rows: Sequence[npt.ArrayLike],
     at_least: float | None = None,
     at_most: float | None = None,
-    note: str = "",
-    paper: Any = None,
-) -> None:
-    """Check that numbers lie within bounds by the rule `agreement`(list of cases, bounds), and record the verdict.
+    gap: float = 0.0,
+    *,
+    fewest: int = FEWEST_SEEDS + 1,
+    intervals: bool = False,
+) -> Decision:
+    """Do the numbers of every row lie within the bounds?
 
-    What is compared is the ends of the intervals of the cases that decide. What is not resolved is recorded as
-    undecided, by the reason `why_unresolved`(list of cases, bounds) where there are cases. Without any, as when runs
-    are not recorded or cannot be compared, a precondition is not met.
+    rows: one for each case that a statement speaks of, by default its seeds and the best of them; NaN where a run is
+    missing. A row is complete with at least `fewest` numbers. The statement agrees if all rows are complete and all
+    numbers inside, and differs if all numbers of some complete row are outside by more than `gap`.
+
+    intervals: rows begin with the ends of an interval, and all between these counts too. So only a row that is outside
+    on one side differs.
+
+    Undecided is, in this order: what has a row that is not complete, a precondition; of intervals, what has one that is
+    neither inside nor outside, as too wide; what has a row whose numbers are on different sides, as seeds that
+    disagree. Else all numbers of a row lie in the gap: too wide for them. Raises ValueError without rows or bounds.
     """
-    given: dict[str, Any] = {"at_least": at_least, "at_most": at_most}
-    bounds = {name: bound for name, bound in given.items() if bound is not None}
-    told = "; ".join(f"{name}: {case}" for name, case in cases.items())
-    found = agreement(list(cases.values()), **bounds) if cases else "unresolved"
-    if found == "unresolved":
-        reason = why_unresolved(list(cases.values()), **bounds) if cases else UNMET
-        why = f"{told or 'nothing to compare'}; asked for: {asked(at_least, at_most)}"
-        not_resolved(claim, part, why, note, reason=reason, paper=paper)
-        return
-    deciding = [case for case in cases.values() if agreement([case], **bounds) == found]
-    record_verdict(
-        claim,
-        found,
-        [[case.low, case.high] for case in deciding],
-        part=part,
-        told=told,
-        explanation=explanation,
-        agrees=agrees,
-        note=joined("ends of 95 % intervals", note, told),
-        paper=paper,
-        **bounds,
-    )
-
-
-def asked(at_least: float | None = None, at_most: float | None = None) -> str:
-    """The bounds in words."""
-    bounds: Sequence[tuple[str, float | None]] = (("at least", at_least), ("at most", at_most))
-    return " and ".join(f"{words} {bound:g}" for words, bound in bounds if bound is not None)
-
-
-def joined(*texts: str) -> str:
-    """The texts that say something."""
-    return "; ".join(text for text in texts if text)
-
-
-def agreement(
-    values: npt.ArrayLike, at_least: float | None = None, at_most: float | None = None, gap: float = 0.0
-) -> str:
-    """One of "agrees", "differs" and "unresolved".
-
-    values: (cases, seeds + 1), the last column that of the best seed, NaN where a run is missing; a statement about one
-    case has one row. It agrees if every value lies within the bounds, differs if in some case every value lies outside
-    by more than `gap`. Otherwise, and if a case has fewer than three seeds, it is unresolved.
-    Raises ValueError without bounds or cases.
-    """
-    excess, known = _excess(values, at_least, at_most)
-    enough = known.sum(axis=1) >= FEWEST_SEEDS + 1
-    if np.all(enough) and np.all(excess[known] <= 0):
-        return "agrees"
-    if np.any(enough & np.all((excess > gap) | ~known, axis=1)):
-        return "differs"
-    return "unresolved"
-
-
-def why_unresolved(
-    values: npt.ArrayLike, at_least: float | None = None, at_most: float | None = None, gap: float = 0.0
-) -> str:
-    """The reason that `agreement` decides nothing about these values.
-
-    A precondition is not met where a case has fewer than three seeds. Seeds disagree where those of a case lie on
-    different sides. Else all seeds of a case lie in the gap between agreement and difference: too wide for them.
-    """
-    excess, known = _excess(values, at_least, at_most)
-    if np.any(known.sum(axis=1) < FEWEST_SEEDS + 1):
-        return UNMET
-    sides = (excess > 0).astype(int) + (excess > gap)
-    alike = all(np.ptp(side[there]) == 0 for side, there in zip(sides, known, strict=True))
-    return TOO_WIDE if alike else DISSENT
-
-
-def _excess(
-    values: npt.ArrayLike, at_least: float | None, at_most: float | None
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """How far outside the bounds values lie, and which there are; both (cases, seeds + 1)."""
-    table = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if at_least is None and at_most is None:
         raise ValueError("at_least or at_most is needed")
-    if table.ndim != 2 or table.size == 0:
-        raise ValueError(f"values: (cases, seeds + 1) are needed, got shape {np.shape(values)}")
-    excess = np.full(table.shape, -np.inf)
-    if at_least is not None:
-        excess = np.maximum(excess, at_least - table)
-    if at_most is not None:
-        excess = np.maximum(excess, table - at_most)
-    return excess, ~np.isnan(table)
+    if not len(rows) or fewest < 1:
+        raise ValueError(f"at least one row, and one number in it, is needed, got {len(rows)} and {fewest}")
+    low, high = (-np.inf if at_least is None else at_least), (np.inf if at_most is None else at_most)
+    known = [_known(np.asarray(row, dtype=np.float64)) for row in rows]
+    sides = [_sides(row, low, high, gap) if intervals else np.abs(_sides(row, low, high, gap)) for row in known]
+    complete = [len(row) >= fewest for row in known]
+    if all(complete) and all(np.all(row == INSIDE) for row in sides):
+        return Decision("agrees", deciding=tuple(range(len(rows))))
+    outside = [place for place, row in enumerate(sides) if complete[place] and _settled(row) and abs(row[0]) == OUTSIDE]
+    if outside:
+        return Decision("differs", deciding=tuple(outside))
+    if not all(complete):
+        return Decision("undecided", UNMET)
+    if intervals and not all(_settled(row[:2]) for row in sides):
+        return Decision("undecided", TOO_WIDE)
+    return Decision("undecided", TOO_WIDE if all(np.ptp(row) == 0 for row in sides) else DISSENT)
+
+
+def _sides(row: npt.NDArray[np.float64], low: float, high: float, gap: float) -> npt.NDArray[np.int64]:
+    above = (row > high).astype(np.int64) + (row > high + gap)
+    return above - (row < low) - (row < low - gap)
+
+
+def _settled(sides: npt.NDArray[np.int64]) -> bool:
+    """All are inside, or all outside on one side."""
+    return bool(np.all(sides == sides[0])) and abs(int(sides[0])) in (INSIDE, OUTSIDE)
 
 
 def judge(
     claim: str,
-    values: npt.ArrayLike,
+    cases: npt.ArrayLike | Interval | Mapping[Any, Interval],
     *,
     part: str,
-    profile: str,
+    explanation: str,
     at_least: float | None = None,
     at_most: float | None = None,
     gap: float = 0.0,
+    fewest: int = FEWEST_SEEDS,
+    every_seed: bool = False,
+    profile: str = "",
     note: str = "",
-    explanation: str,
     paper: Any = None,
-) -> None:
-    """Check a claim by the rule of `agreement`.
+) -> str:
+    """Check that numbers lie within bounds by the rule of `decide`, record what is found, and return it.
 
-    Agreement is recorded as "holds" at profile paper, else as "reduced"; a difference as "differs", with `explanation`;
-    what is not resolved as undecided, for the reason of `why_unresolved`. note: said in every case.
+    cases: numbers (cases, seeds + 1), the last column that of the best seed, or one number; or an interval; or several
+    by name, none where there is nothing to compare, a precondition not met. fewest: seeds that a case needs, 0 for what
+    has none. every_seed: beside the ends of an interval, the numbers of its seeds have to lie on the same side.
+
+    Agreement is recorded as "holds" at profile paper, else as "reduced"; a difference as "differs", with `explanation`.
+    note: said in every case. paper: the number of the paper.
     """
-    found = agreement(values, at_least, at_most, gap)
-    table = np.asarray(values, dtype=np.float64)
-    known = table[~np.isnan(table)]
-    deciding = _failing(table, at_least, at_most, gap) if found == "differs" else table
-    record_verdict(
-        claim,
-        found,
-        deciding[~np.isnan(deciding)],
-        at_least=at_least,
-        at_most=at_most,
-        part=part,
-        told=_told(known, at_least, at_most),
-        explanation=explanation,
-        agrees="holds" if profile == "paper" else "reduced",
-        reason=why_unresolved(values, at_least, at_most, gap) if found == "unresolved" else "",
-        note=note,
-        paper=paper,
-    )
+    bounds = {"at_least": at_least, "at_most": at_most}
+    wanted = " and ".join(f"{name.replace('_', ' ')} {bound:g}" for name, bound in bounds.items() if bound is not None)
+    agrees = "holds" if profile == "paper" else "reduced"
+    measured: Any
+    if isinstance(cases, Interval | Mapping):
+        named = cases if isinstance(cases, Mapping) else {"": cases}
+        told = "; ".join(f"{name}: {case}" if name else _told(case) for name, case in named.items())
+        rows = [_row(case, fewest, every_seed) for case in named.values()]
+        decision = Decision("undecided", UNMET)
+        if rows:
+            decision = decide(rows, at_least, at_most, gap, fewest=2, intervals=True)
+        why = f"{told or 'nothing to compare'}; asked for: {wanted}"
+        if isinstance(cases, Mapping) and decision.deciding:
+            note = _joined("ends of 95 % intervals", note, told)
+        measured = [list(rows[place][:2]) for place in decision.deciding]
+        measured = measured if isinstance(cases, Mapping) else [end for ends in measured for end in ends]
+    else:
+        table = np.atleast_2d(np.asarray(cases, dtype=np.float64))
+        decision = decide(list(table) if table.size else [], at_least, at_most, gap, fewest=fewest + 1)
+        why = f"{_range(table)}, asked for: {wanted} in every seed, or outside in every seed of a case"
+        measured = _known(table[list(decision.deciding)]) if np.ndim(cases) else cases
+    _record(claim, decision, measured, part, agrees, explanation, why, note, paper, **bounds)
+    return decision.found
 
 
-def _failing(table: Any, at_least: float | None, at_most: float | None, gap: float) -> npt.NDArray[np.float64]:
-    """The cases that fail in every seed."""
-    rows = np.atleast_2d(table)
-    return np.array([row for row in rows if agreement(row, at_least, at_most, gap) == "differs"])
-
-
-def _told(known: npt.NDArray[np.float64], at_least: float | None, at_most: float | None) -> str:
-    ends = f"{known.size} values in [{known.min():.4g}, {known.max():.4g}]" if known.size else "no values"
-    return f"{ends}, asked for: {asked(at_least, at_most)} in every seed, or outside in every seed of a case"
-
-
-def judge_interval(
+def judge_printed(
     claim: str,
-    value: float,
-    interval: tuple[float, float],
-    expected: float,
+    measured: Interval,
+    printed: float,
     *,
     part: str,
     widest: float,
@@ -227,37 +142,64 @@ def judge_interval(
     note: str = "",
     paper: Any = None,
 ) -> str:
-    """Check a published number against a 95 % interval; returns "agrees", "differs" or "unresolved".
+    """Check that a printed number lies within an interval; record what is found, and return it.
 
-    It differs if the interval does not hold `expected`, which is recorded with `explanation`. It agrees if the interval
-    holds it and is no wider than `widest`, recorded as "reduced": another corpus than the paper's. A wider interval
-    that holds it says nothing, and is recorded as undecided.
+    It agrees if the interval holds it and is no wider than `widest`, recorded as "reduced": another corpus than the
+    paper's. It differs, with `explanation`, if the interval does not hold it. A wider interval that holds it says
+    nothing and is undecided; so is a number without an interval.
     """
-    low, high = interval
-    inside = low <= expected <= high
-    found = "differs" if not inside else "unresolved" if high - low > widest else "agrees"
-    record_verdict(
-        claim,
-        found,
-        value,
-        expected,
-        within=interval,
-        part=part,
-        told=f"{value:.3g} with interval [{low:.3g}, {high:.3g}], wider than {widest:g}, against {expected:g}",
-        explanation=explanation,
-        reason=TOO_WIDE,
-        note=note,
-        paper=paper,
-    )
-    return found
+    if not measured.known:
+        decision, why = Decision("undecided", UNMET), _told(measured)
+    else:
+        decision = decide([[printed]], *measured.ends, fewest=1)
+        if decision.found == "agrees" and measured.high - measured.low > widest:
+            decision = Decision("undecided", TOO_WIDE)
+        low, high = measured.ends
+        why = f"{measured.value:.3g} with interval [{low:.3g}, {high:.3g}], wider than {widest:g}, against {printed:g}"
+    compared: dict[str, Any] = {"expected": printed, "within": measured.ends}
+    _record(claim, decision, measured.value, part, "reduced", explanation, why, note, paper, **compared)
+    return decision.found
 
 
-def judge_bound(
-    claim: str, value: float, *, at_most: float, part: str, explanation: str, note: str = "", paper: Any = None
-) -> str:
-    """Check a number against an upper bound; recorded as "reduced", or as "differs" with `explanation`."""
-    found = "agrees" if value <= at_most else "differs"
-    record_verdict(
-        claim, found, value, at_most=at_most, part=part, told="", explanation=explanation, note=note, paper=paper
-    )
-    return found
+def _record(
+    claim: str,
+    decision: Decision,
+    measured: Any,
+    part: str,
+    agrees: str,
+    explanation: str,
+    why: str,
+    note: str,
+    paper: Any,
+    **comparison: Any,
+) -> None:
+    """`claims.check` raises ClaimFailed if the comparison contradicts what was found."""
+    if decision.found == "undecided":
+        claims.undecided(claim, part=part, reason=decision.reason, sentence=why, note=note, paper=paper)
+        return
+    outcome, told = (agrees, note) if decision.found == "agrees" else ("differs", _joined(note, explanation))
+    claims.check(claim, measured, part=part, outcome=outcome, note=told, paper=paper, **comparison)
+
+
+def _row(case: Interval, fewest: int, every_seed: bool) -> tuple[float, ...]:
+    """The numbers of a case that have to lie within the bounds; none where it has no interval or too few seeds."""
+    if len(case.by_seed) < fewest or not case.known:
+        return ()
+    return (*case.ends, *case.by_seed) if every_seed else case.ends
+
+
+def _known(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return numbers[~np.isnan(numbers)]
+
+
+def _range(numbers: npt.NDArray[np.float64]) -> str:
+    known = _known(numbers)
+    return f"{known.size} values in [{known.min():.4g}, {known.max():.4g}]" if known.size else "no values"
+
+
+def _told(case: Interval) -> str:
+    return str(case) if case.known else "no value with an interval"
+
+
+def _joined(*texts: str) -> str:
+    return "; ".join(text for text in texts if text)

@@ -20,7 +20,7 @@ from experiments.binary_sequences.runs import (
 from lib.information import fit_exponential
 from lib.processes import PowerLawBinary
 from lib.report import claims
-from lib.report.verdicts import agreement, judge
+from lib.report.verdicts import decide, judge
 from tests.experiments.binary_sequences.fake_records import Curve, exponential, power_law, record
 
 WIDTHS, DEPTHS, SEEDS = [1, 2, 4, 8, 16, 32, 64], [1, 2, 3], 3
@@ -49,7 +49,7 @@ def lengths(xi: dict[int, float], axis: str = "width", odd: dict[tuple[int, int]
 
 
 def says(values: Any, **bounds: float) -> str:
-    return agreement(values, **bounds)
+    return decide(np.atleast_2d(values), **bounds).found
 
 
 def refused(claim: str, values: Any, **bounds: float) -> None:
@@ -68,14 +68,14 @@ def test_exponential_networks_are_found_exponential_and_power_laws_refuse_the_cl
     mixed = law_signs(
         across(lambda width, seed: power_law() if (width, seed) == (8, 1) else exponential(50), WIDTHS), WIDTHS, SEEDS
     )
-    assert says(mixed, at_most=-1, gap=1.5) == "unresolved"  # one seed flips nothing
+    assert says(mixed, at_most=-1, gap=1.5) == "undecided"  # one seed flips nothing
     refused("shen-fig1a", mixed, at_most=-1)
 
 
 def test_a_width_without_runs_leaves_the_statement_about_every_width_unresolved() -> None:
     table = law_signs(across(lambda width, seed: exponential(50), WIDTHS[:-1]), WIDTHS, SEEDS)
     assert np.isnan(table[-1]).all()
-    assert says(table, at_most=-1, gap=1.5) == "unresolved"
+    assert says(table, at_most=-1, gap=1.5) == "undecided"
 
 
 def test_curves_that_are_told_from_a_power_law_refuse_that_they_are_hard_to_tell() -> None:
@@ -147,7 +147,7 @@ def test_lstms_that_are_as_short_as_rnns_refuse_that_they_are_longer() -> None:
     refused("shen-fig1c", 1.9 * short[2:] / short[2:], at_least=2)
     refused("shen-fig1c", lengths(LSTM | {64: 380}), at_most=350)
     one = lengths(LSTM, odd={(4, 1): 30.0})  # a single seed that failed
-    assert says(one[2] / short[5], at_least=1) == "unresolved"
+    assert says(one[2] / short[5], at_least=1) == "undecided"
 
 
 def test_transformers_shorter_than_the_window_or_than_lstms_refuse_that_they_overestimate() -> None:

@@ -12,9 +12,10 @@ from experiments.gaussians.baselines import canonical_information, linear_state_
 from experiments.gaussians.collapse import COLLAPSE, LENGTH, STATE, advantage_over, cells_of, per_seed
 from experiments.gaussians.information import restart_error
 from experiments.gaussians.runs import Model, of_models, plan_of, trained_runs
-from experiments.gaussians.statements import agreement, equal_early_losses, judge_means, seed_mean, slopes_of
+from experiments.gaussians.statements import equal_early_losses, judge_means, slopes_of
 from lib.information import bipartite_mutual_information, gaussian_mutual_information
 from lib.information.gaussian import captured_information, information_by_position
+from lib.information.intervals import seed_mean
 from lib.processes import HierarchicalGaussian
 from lib.report import claims
 from lib.theory.gaussian_predictor import GaussianPredictor
@@ -41,7 +42,7 @@ def slopes(noise: float = 0.02, **changed: float) -> dict[Model, np.ndarray]:
 
 
 def says(values: Any, **bounds: float) -> str:
-    return agreement([seed_mean(values)], **bounds)
+    return judge_means("l2m-fig4", {"it": values}, part="p", explanation="e", **bounds)
 
 
 def refused(claim: str, values: Any, **bounds: float) -> None:
@@ -58,8 +59,8 @@ def test_a_flat_gpt2_is_told_from_one_that_rises_or_falls() -> None:
         wrong = slopes(gpt2_2x32=exponent)[GPT2]
         assert says(wrong, **flat) == "differs"
         refused("l2m-fig4", wrong, **flat)
-    assert says(slopes(gpt2_2x32=0.25)[GPT2], **flat) == "unresolved"
-    assert says(slopes(noise=2.0)[GPT2], **flat) == "unresolved"  # scattered seeds
+    assert says(slopes(gpt2_2x32=0.25)[GPT2], **flat) == "undecided"
+    assert says(slopes(noise=2.0)[GPT2], **flat) == "undecided"  # scattered seeds
 
 
 def test_a_gpt2_that_has_learned_nothing_refuses_that_it_has() -> None:
@@ -89,14 +90,14 @@ def test_larger_models_that_degrade_more_refuse_that_they_degrade_less() -> None
     assert says(wrong[SMALL] - wrong[LARGE], at_least=0) == "differs"
     refused("l2m-fig4", wrong[SMALL] - wrong[LARGE], at_least=0)
     equal = slopes(mamba_4x64=0.5)
-    assert says(equal[SMALL] - equal[LARGE], at_least=0) == "unresolved"
+    assert says(equal[SMALL] - equal[LARGE], at_least=0) == "undecided"
 
 
 def test_lengths_that_are_missing_leave_the_slopes_unresolved() -> None:
     records = grid(lambda size, layers: lambda places: 0.1, ("mamba-2x32",), (3, 4))
     found = slopes_of(of_models(trained_runs(records)), PLAN)
-    assert says(found[SMALL], at_least=0.25) == "unresolved"
-    assert says(found[GPT2], at_least=-0.25, at_most=0.25) == "unresolved"
+    assert says(found[SMALL], at_least=0.25) == "undecided"
+    assert says(found[GPT2], at_least=-0.25, at_most=0.25) == "undecided"
 
 
 def late(size: str, seed: int, excess: float) -> dict[str, Any]:

@@ -14,31 +14,17 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
 
 from lib.information.decay.fits import fit_exponential
+from lib.information.intervals import Interval, jackknife
 
 Floats = npt.NDArray[np.float64]
-Interval = tuple[float, float]
+Ends = tuple[float, float]
 Weighting = Literal["lags", "precision"]
 
 WEIGHTINGS: tuple[Weighting, Weighting] = ("lags", "precision")
 FLOOR = 1e-3  # nats: Shen (2019) fits the points above it
 FEWEST_POINTS = 5
-_CONFIDENCE = 0.95
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number and its 95 % interval from leaving out one group after the other."""
-
-    value: float
-    interval: Interval
-
-    @property
-    def sign(self) -> int:
-        """1 or -1 where the interval lies on one side of zero, else 0."""
-        return int(self.interval[0] > 0) - int(self.interval[1] < 0)
 
 
 @dataclass(frozen=True)
@@ -54,10 +40,10 @@ class DecayComparison:
 
     lags: npt.NDArray[np.int64]
     weighting: Weighting
-    advantage: Estimate
+    advantage: Interval
     misfit: dict[str, float]
-    exponent: Estimate
-    rate: Estimate
+    exponent: Interval
+    rate: Interval
 
     @property
     def verdict(self) -> str:
@@ -81,8 +67,8 @@ class CorrelationLength:
     """
 
     value: float
-    textbook: Interval
-    sampling: Interval | None
+    textbook: Ends
+    sampling: Ends | None
     points: int
 
 
@@ -114,7 +100,7 @@ def compare_decay(
     weights = lag_weights(steps) if weighting == "lags" else _precision(values, parts)
     replicates = _without_one(parts)
 
-    def estimate(number: Callable[[Floats], float]) -> Estimate:
+    def estimate(number: Callable[[Floats], float]) -> Interval:
         return jackknife(number(values), [number(replicate) for replicate in replicates])
 
     def advantage(information: Floats) -> float:
@@ -154,20 +140,6 @@ def correlation_length(
     return CorrelationLength(xi, fit.interval, sampling, fit.points)
 
 
-def jackknife(value: float, replicates: npt.ArrayLike) -> Estimate:
-    """95 % interval of an estimate from g >= 3 replicates, each with one group left out.
-
-    se^2 = (g - 1)/g sum (r_i - mean r)^2, and Student's quantile of g - 1 degrees of freedom (Efron and Stein 1981).
-    """
-    numbers = np.asarray(replicates, dtype=np.float64)
-    count = numbers.size
-    if numbers.ndim != 1 or count < 3:
-        raise ValueError(f"replicates: at least 3 numbers are needed, got shape {numbers.shape}")
-    error = np.sqrt((count - 1) / count * np.sum((numbers - numbers.mean()) ** 2))
-    half = float(stdtrit(count - 1, 0.5 + _CONFIDENCE / 2) * error)
-    return Estimate(float(value), (float(value) - half, float(value) + half))
-
-
 def points_before_floor(curve: npt.ArrayLike, floor: float = FLOOR) -> int:
     """How many points stand before the first that is not above the floor. O(n)."""
     values = np.asarray(curve, dtype=np.float64)
@@ -185,7 +157,7 @@ def lag_weights(lags: npt.ArrayLike) -> Floats:
     return np.asarray(np.diff(edges), dtype=np.float64)
 
 
-def _sampling_interval(value: float, group_lags: npt.ArrayLike, groups: npt.ArrayLike, floor: float) -> Interval | None:
+def _sampling_interval(value: float, group_lags: npt.ArrayLike, groups: npt.ArrayLike, floor: float) -> Ends | None:
     """Jackknife of the decay rate, turned into lengths: a rate is nearer to a normal variable than a length."""
     parts = np.asarray(groups, dtype=np.float64)
     steps, values, parts = _checked(group_lags, parts.mean(axis=0), parts)
@@ -195,7 +167,7 @@ def _sampling_interval(value: float, group_lags: npt.ArrayLike, groups: npt.Arra
         return None
     weights = lag_weights(steps)[used]
     rates = [-float(_fit(steps[used], replicate, weights, "exponential")[0][1]) for replicate in replicates]
-    low, high = jackknife(1 / value, rates).interval
+    low, high = jackknife(1 / value, rates).ends
     return (1 / high if high > 0 else np.inf), (1 / low if low > 0 else np.inf)
 
 

@@ -18,8 +18,6 @@ from experiments.binary_sequences.runs import (
 )
 from lib.information import auto_mutual_information
 from lib.processes import PowerLawBinary
-from lib.report import claims
-from lib.report.verdicts import agreement, judge, why_unresolved
 from tests.experiments.binary_sequences.fake_records import diverged, exponential, power_law, record
 
 
@@ -92,65 +90,6 @@ def test_a_grouped_curve_is_measured_as_the_estimator_does() -> None:
     np.testing.assert_array_equal(found.groups[1], auto_mutual_information(sequences[30:60], [1, 5, 20]))
     with pytest.raises(ValueError, match="3 to 90 groups"):
         grouped_curve(sequences, [1, 2], 91)
-
-
-def test_agreement_needs_every_seed_and_difference_needs_every_seed_of_a_case() -> None:
-    nan = np.nan
-    assert agreement([1, 2, 3, 3], at_least=1) == "agrees"
-    assert agreement([1, 2, 0.9, 2], at_least=1) == "unresolved"
-    assert agreement([0.1, 0.2, 0.9, 0.1], at_least=1) == "differs"
-    assert agreement([0.1, 0.2, 0.9, 0.1], at_least=1, gap=0.5) == "unresolved"
-    assert agreement([[1, 2, 3, 3], [0, 0, 5, 5]], at_least=1) == "unresolved"
-    assert agreement([[1, 2, 3, 3], [0, 0, 0.5, 0]], at_least=1) == "differs"
-    assert agreement([[1, 2, 3, 3], [2, nan, 3, 3]], at_least=1) == "unresolved"  # two seeds only
-    assert agreement([[1, 2, 3, 3], [nan, nan, nan, nan]], at_least=1) == "unresolved"
-    assert agreement([[1, 2, 3, nan, 3]], at_least=1) == "agrees"
-    assert agreement([nan, nan, nan, nan], at_most=1) == "unresolved"
-    assert agreement([-1, 5, 1, 1], at_least=0, at_most=4) == "unresolved"
-    assert agreement([-1, 5, 6, 5], at_least=0, at_most=4) == "differs"
-    with pytest.raises(ValueError, match="needed"):
-        agreement([1, 2, 3])
-    with pytest.raises(ValueError, match="needed"):
-        agreement([], at_most=1)
-
-
-def test_a_judgement_is_recorded_as_what_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
-    said: list[dict] = []
-    left_open: list[dict] = []
-    monkeypatch.setattr(claims, "check", lambda claim, measured, **rest: said.append({"measured": measured, **rest}))
-    monkeypatch.setattr(claims, "undecided", lambda claim, **rest: left_open.append({"claim": claim, **rest}))
-    common = {"part": "p", "explanation": "too few epochs", "at_most": 1.0}
-    judge("shen-fig1a", [0.0, 0.5, 1.0, 0.5], profile="laptop", **common)
-    judge("shen-fig1a", [0.0, 0.5, 1.0, 0.5], profile="paper", **common)
-    judge("shen-fig1a", [[0, 0, 0, 0], [2, 3, 4, 2]], profile="laptop", **common)
-    judge("shen-fig1a", [0.0, 3.0, 4.0, 4.0], profile="laptop", **common)
-    assert [one["outcome"] for one in said] == ["reduced", "holds", "differs"]
-    assert np.array_equal(said[2]["measured"], [2, 3, 4, 2]) and said[2]["note"] == "too few epochs"
-    assert left_open == [{
-        "claim": "shen-fig1a", "part": "p", "reason": "seeds disagree", "note": "", "paper": None,
-        "sentence": "4 values in [0, 4], asked for: at most 1 in every seed, or outside in every seed of a case",
-    }]  # fmt: skip
-
-
-def test_the_reason_of_no_verdict_is_the_one_that_kept_it_from_being_given() -> None:
-    nan, open_because = np.nan, {}
-    for reason, values, bounds in (
-        ("seeds disagree", [1, 2, 0.9, 2], {"at_least": 1}),
-        ("seeds disagree", [-1, 5, 1, 1], {"at_least": 0, "at_most": 4}),
-        ("seeds disagree", [[1, 2, 3, 3], [0, 0, 5, 5]], {"at_least": 1}),
-        ("seeds disagree", [[-1, -1, 0, -1]], {"at_most": -1, "gap": 1.5}),  # three name a law, the fourth names none
-        ("interval too wide", [0, 0, 0, 0], {"at_most": -1, "gap": 1.5}),  # all alike: no fit tells the laws apart
-        ("interval too wide", [[-1, -1, -1, -1], [0, 0, 0, 0]], {"at_most": -1, "gap": 1.5}),
-        ("precondition not met", [1, 2, nan, 2], {"at_least": 1}),
-        ("precondition not met", [[1, 2, 3, 3], [nan, nan, nan, nan]], {"at_least": 1}),
-        ("precondition not met", [[1, 2, 0.9, 3], [2, nan, 3, 3]], {"at_least": 1}),
-    ):
-        assert agreement(values, **bounds) == "unresolved"
-        open_because.setdefault(why_unresolved(values, **bounds), []).append(reason)
-    assert {reason: set(told) for reason, told in open_because.items()} == {reason: {reason} for reason in open_because}
-    assert len(open_because) == 3
-    with pytest.raises(ValueError, match="needed"):
-        why_unresolved([1, 2, 3])
 
 
 def test_tables_say_what_the_runs_are() -> None:

@@ -11,8 +11,6 @@ import pytest
 
 from experiments.books import figures, tables
 from experiments.books.contrasts import (
-    Contrast,
-    agreement,
     contrast,
     crossing,
     crossing_of,
@@ -35,6 +33,7 @@ from experiments.books.runs import (
     trained_runs,
 )
 from experiments.books.statements import Comparisons, ideal_gain, nearest_early, neighbours, printed_order, ranges
+from lib.information.intervals import Interval
 from lib.report import claims
 from tests.experiments.books.fake_records import as_in_the_paper, diverged, falling, laptop, runs_of
 
@@ -157,57 +156,9 @@ def test_a_perfect_predictor_gains_what_the_entropies_say():
     np.testing.assert_allclose(halves, amplitude * 1024**beta)
 
 
-CASES = [Contrast(0.3, 0.2, 0.4, (0.25, 0.3, 0.35)), Contrast(0.2, 0.1, 0.3, (0.1, 0.2, 0.3))]
-
-
-def test_no_single_seed_decides():
-    assert agreement(CASES, at_least=0) == "agrees"
-    assert agreement(CASES, at_most=0) == "differs"
-    one_off = Contrast(0.2, 0.1, 0.3, (0.3, 0.4, -0.01))
-    assert agreement([*CASES, one_off], at_least=0) == "unresolved"
-    assert agreement([one_off], at_most=0) == "unresolved"
-    two_seeds = Contrast(0.3, 0.2, 0.4, (0.25, 0.3))
-    assert agreement([two_seeds], at_least=0) == agreement([two_seeds], at_most=0) == "unresolved"
-    missing = Contrast(math.nan, math.nan, math.nan, ())
-    assert agreement([*CASES, missing], at_least=0) == "unresolved"
-    assert agreement([CASES[0], missing], at_most=0) == "differs"
-    wide = Contrast(0.3, -0.1, 0.7, (0.25, 0.3, 0.35))
-    assert agreement([wide], at_least=0) == "unresolved"
-    with pytest.raises(ValueError):
-        agreement([], at_least=0)
-    with pytest.raises(ValueError):
-        agreement(CASES)
-
-
-def test_a_verdict_that_the_numbers_do_not_carry_raises():
-    ends = [[case.low, case.high] for case in CASES]
-    claims.check("l2m-fig5", ends, at_least=0, part="x", outcome="reduced")
-    with pytest.raises(claims.ClaimFailed):
-        claims.check("l2m-fig5", ends, at_least=0.15, part="x", outcome="reduced")
-    with pytest.raises(claims.ClaimFailed):
-        claims.check("l2m-fig5", ends, at_least=0, part="x", outcome="differs", note="it would agree")
-
-
-def test_what_decides_nothing_is_recorded_with_its_reason(capsys: pytest.CaptureFixture[str]):
-    def reason(*cases: Contrast, **bounds: float) -> str:
-        named = {str(number): case for number, case in enumerate(cases)}
-        judge_contrasts("l2m-fig5", named, part="p", explanation="", **bounds)
-        line = capsys.readouterr().out
-        assert line.startswith("◇ ran, undecided · l2m-fig5 (p): ")
-        return line.split("(p): ")[1].split(":")[0]
-
-    one_off, wide = Contrast(0.2, 0.1, 0.3, (0.3, 0.4, -0.01)), Contrast(0.3, -0.1, 0.7, (0.25, 0.3, 0.35))
-    two_seeds, missing = Contrast(0.3, -0.2, 0.4, (0.25, 0.3)), Contrast(math.nan, math.nan, math.nan, ())
-    assert reason(at_least=0) == "precondition not met"
-    assert reason(*CASES, one_off, at_least=0) == reason(one_off, at_most=0) == "seeds disagree"
-    assert reason(*CASES, wide, at_least=0) == reason(wide, one_off, at_most=0) == "interval too wide"
-    assert reason(*CASES, two_seeds, at_least=0) == reason(wide, missing, at_least=0) == "precondition not met"
-
-
-def verdict(cases: dict[str, Contrast], part: str, **bounds: float) -> str:
+def verdict(cases: dict[str, Interval], part: str, **bounds: float) -> str:
     """What the page would say; the check behind it raises if its outcome does not fit the numbers."""
-    judge_contrasts("l2m-fig5", cases, part=part, explanation="the other way round", **bounds)
-    return agreement(list(cases.values()), **bounds)
+    return judge_contrasts("l2m-fig5", cases, part=part, explanation="the other way round", **bounds)
 
 
 STATEMENTS: list[tuple[str, dict[str, float], Any]] = [
@@ -248,10 +199,10 @@ def test_equal_curves_resolve_nothing():
 def test_runs_that_are_missing_leave_statements_open(paper_like: Comparisons):
     networks = {network: runs for network, runs in paper_like.networks.items() if network.depth != 8}
     part = Comparisons(networks, 200)
-    assert verdict(part.of("gain", PAIRS), at_least=0, part="x") == "unresolved"
+    assert verdict(part.of("gain", PAIRS), at_least=0, part="x") == "undecided"
     assert len(printed_order(roles(PLAN), part)) == 6
     one = Comparisons({network: runs[:1] for network, runs in networks.items()}, 200)
-    assert verdict(one.of("gain", PAIRS[:1]), at_least=0, part="y") == "unresolved"
+    assert verdict(one.of("gain", PAIRS[:1]), at_least=0, part="y") == "undecided"
 
 
 def test_the_printed_order_is_recognised_and_so_is_its_reverse(paper_like: Comparisons, reverse: Comparisons):

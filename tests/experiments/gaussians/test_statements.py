@@ -6,20 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import ttest_1samp
 
 from experiments.gaussians import collapse, tables
 from experiments.gaussians.collapse import COLLAPSE, LENGTH, STATE, cells_of, predicted
 from experiments.gaussians.runs import EARLY, Model, of_models, plan_of, table, trained_runs
 from experiments.gaussians.statements import (
-    SeedMean,
-    agreement,
     equal_early_loss,
     equal_early_losses,
     length_slopes,
-    seed_mean,
     slopes_of,
 )
+from lib.information.intervals import seed_mean
 from lib.processes import HierarchicalGaussian
 from tests.experiments.gaussians.fake_records import COPIES, SIZES, grid, numbers, record, runs_at
 
@@ -47,34 +44,6 @@ def test_slopes_of_models_are_those_of_their_laws_and_nan_where_a_length_is_miss
     assert np.array_equal(rows, [[0, 1, 2, np.nan], [np.nan] * 4], equal_nan=True)
     with pytest.raises(ValueError, match="lengths >= 2"):
         length_slopes(np.ones((1, 3)), [64])
-
-
-@given(st.lists(st.floats(-5, 5), min_size=3, max_size=6))
-@settings(max_examples=25)
-def test_the_interval_over_seeds_is_students(values: list[float]) -> None:
-    if np.ptp(values) < 1e-6:
-        return
-    interval = ttest_1samp(values, 0).confidence_interval(0.95)
-    found = seed_mean([*values, np.nan])
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high), rel=1e-9, abs=1e-9)
-    assert found.seeds == len(values)
-
-
-def test_an_interval_needs_two_seeds_and_a_verdict_three() -> None:
-    assert np.isnan(seed_mean([1.0]).low) and seed_mean([1.0]).value == 1.0
-    assert seed_mean([]).seeds == 0
-    inside, outside, across = (SeedMean(value, value - 0.1, value + 0.1, 3) for value in (1.0, -1.0, 0.05))
-    assert agreement([inside, inside], at_least=0) == "agrees"
-    assert agreement([inside, across], at_least=0) == "unresolved"
-    assert agreement([inside, outside], at_least=0) == "differs"
-    assert agreement([inside], at_most=0) == "differs"
-    assert agreement([inside], at_least=0, at_most=2) == "agrees"
-    assert agreement([SeedMean(1, 0.9, 1.1, 2)], at_least=0) == "unresolved"
-    assert agreement([SeedMean(-1, -1.1, -0.9, 2)], at_least=0) == "unresolved"
-    assert agreement([inside, SeedMean(1, np.nan, np.nan, 1)], at_least=0) == "unresolved"
-    for cases, bounds in (([], {"at_least": 0.0}), ([inside], {})):
-        with pytest.raises(ValueError, match="needed"):
-            agreement(cases, **bounds)
 
 
 def early_and_late(excess: float, exponent: float, early: float, seed: int, noise: float = 0.0):

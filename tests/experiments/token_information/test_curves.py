@@ -24,7 +24,6 @@ from lib.information.bias import entropy_of, expected_entropy, independence_bias
 from lib.information.corrections import fit_two_point_bias
 from lib.information.estimators import ESTIMATORS
 from lib.report import claims
-from lib.report.verdicts import UNMET, judge_bound, judge_interval, not_resolved
 
 LAGS = 2 ** np.arange(10)
 PG19 = [2.06, 0.743, 0.213, 0.0968, 0.0731, 0.0398, 0.0249, 0.0157, 0.00896, 0.00452, 0.00193, 0.000781, 0.000771]
@@ -340,23 +339,6 @@ def test_centred_intervals_carry_the_spread_of_the_replicates_to_the_estimate():
 
 
 # --- verdicts and negative controls
-
-
-def test_intervals_agree_differ_or_leave_it_open(capsys: pytest.CaptureFixture[str]):
-    rule = {"part": "x", "widest": 0.3, "explanation": "because"}
-    assert judge_interval("l2m-tp-law", 0.9, (0.8, 1.0), 0.91, **rule) == "agrees"
-    assert judge_interval("l2m-tp-law", 1.2, (1.1, 1.3), 0.91, **rule) == "differs"
-    assert judge_interval("l2m-tp-law", 0.9, (0.5, 1.3), 0.91, **rule) == "unresolved"
-    assert judge_bound("l2m-tp-law", 0.1, at_most=0.2, part="x", explanation="because") == "agrees"
-    assert judge_bound("l2m-tp-law", 0.3, at_most=0.2, part="x", explanation="because") == "differs"
-    not_resolved("l2m-tp-law", "x", "too few points", reason=UNMET)
-    (wide, few) = [line for line in capsys.readouterr().out.splitlines() if "undecided" in line]
-    assert "interval too wide: 0.9 with interval [0.5, 1.3], wider than 0.3, against 0.91" in wide
-    assert few == "◇ ran, undecided · l2m-tp-law (x): precondition not met: too few points"
-    with pytest.raises(ValueError, match="unknown reason 'too few', known: not converged"):
-        not_resolved("l2m-tp-law", "x", "too few points", reason="too few")
-    with pytest.raises(ValueError, match="note"):
-        judge_interval("l2m-tp-law", 1.2, (1.1, 1.3), 0.91, part="x", widest=0.3, explanation="")
 
 
 def test_the_formula_of_the_bias_is_refused_with_the_other_estimator_and_for_pairs_that_know_each_other(small):

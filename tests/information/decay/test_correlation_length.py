@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import t as student
 
 from lib.information import auto_mutual_information, fit_exponential, fit_power_law
 from lib.information.decay.correlation_length import (
     WEIGHTINGS,
-    Estimate,
     compare_decay,
     correlation_length,
-    jackknife,
     lag_weights,
     points_before_floor,
 )
@@ -80,16 +77,6 @@ def test_thinned_lags_stand_for_all() -> None:
     whole = compare_decay(EVERY, smooth, np.tile(smooth, (3, 1)), floor=0)
     thin = compare_decay(THINNED, smooth[THINNED - 1], np.tile(smooth[THINNED - 1], (3, 1)), floor=0)
     assert thin.advantage.value == pytest.approx(whole.advantage.value, abs=0.1)
-
-
-def test_the_jackknife_of_a_mean_is_students_interval() -> None:
-    data = np.random.default_rng(4).standard_normal(12)
-    replicates = (data.sum() - data) / 11
-    half = student.ppf(0.975, 11) * data.std(ddof=1) / np.sqrt(12)
-    found = jackknife(data.mean(), replicates)
-    assert found.interval == pytest.approx((data.mean() - half, data.mean() + half))
-    assert Estimate(1.0, (0.1, 2.0)).sign == 1 == -Estimate(-1.0, (-2.0, -0.1)).sign
-    assert Estimate(1.0, (-0.1, 2.0)).sign == 0
 
 
 def test_the_interval_of_a_correlation_length_holds_the_truth_as_often_as_it_says() -> None:
@@ -161,5 +148,3 @@ def test_bad_input_is_refused() -> None:
         compare_decay(THINNED, curve, groups, weighting="equal")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="both or neither"):
         correlation_length(EVERY, 0.1 * np.exp(-EVERY / 60), THINNED)
-    with pytest.raises(ValueError, match="at least 3 numbers"):
-        jackknife(1.0, [1.0, 2.0])
