@@ -39,10 +39,10 @@ class SequenceModel(Module):
 
     layers: each has forward (batch, time, width) -> the same shape, and initial_state(batch), step(x, state),
     state_size(length) in the same sense. positions: whether to add sinusoids of the position to the embedding.
-    variants: options that take other ways through the code; the interface test runs each beside the defaults.
+    variants: options that take each way through the code, {} for the defaults; the interface test runs all of them.
     """
 
-    variants: ClassVar[tuple[Mapping[str, Any], ...]] = ()
+    variants: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
 
     def __init__(
         self,

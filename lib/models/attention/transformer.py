@@ -87,7 +87,7 @@ class Transformer(_AttentionModel):
     Raises ValueError for a width that the heads do not divide.
     """
 
-    variants = ({"placement": "post"}, {"feed_forward": 0, "heads": 1})
+    variants = ({}, {"placement": "post"}, {"feed_forward": 0, "heads": 1})
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class SlidingWindowTransformer(_AttentionModel):
     State: 2 x depth x width x min(l, window - 1) numbers, and the position.
     """
 
-    variants = ({"window": 5}, {"window": 1})
+    variants = ({}, {"window": 5}, {"window": 1})
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class SparseTransformer(_AttentionModel):
     counted back from the present token (all keys are read again: 2 x depth x width x l). And the position.
     """
 
-    variants = ({"stride": 4, "window": 3}, {"stride": 4, "window": 3, "pattern": "strided"})
+    variants = ({}, {"stride": 4, "window": 3}, {"stride": 4, "window": 3, "pattern": "strided"})
 
     def __init__(
         self,
