@@ -50,7 +50,7 @@ def test_what_is_written_is_trained_shown_and_tested_as_it_stands(book: Path) ->
     assert "The book is ready" in at(book, "lib", "book")  # Sphinx takes every warning for an error
     page = (book / "_build" / "html" / "notebooks" / "two_point" / "copied_pairs.html").read_text(encoding="utf-8")
     assert 'id="fig-copied-pairs"' in page and "8 of 8" in page
-    assert "6 passed" in at(book, "pytest", "-q", "-p", "no:cacheprovider", "tests/experiments/copied_pairs")
+    assert "6 passed" in at(book, "pytest", "-p", "no:cacheprovider", "tests/experiments/copied_pairs")
     assert "All checks passed" in at(book, "ruff", "check", "experiments", "tests")
 
 
