@@ -22,6 +22,11 @@ _MAGIC = re.compile(r"^[ \t]*[%!][^\n]*$", re.M)
 _NAMED = re.compile(rf"(?<![\w.]){EXPERIMENTS}\.(\w+)")
 
 
+def current_page() -> str:
+    """Name of the page being executed, such as ``book/scorecard`` (environment variable ``BOOK_PAGE``), or nothing."""
+    return os.environ.get("BOOK_PAGE", "")
+
+
 def digest(page: str | None = None, root: Path = ROOT) -> str:
     """SHA-256 over names and contents of `sources(page)`, as hexadecimal digits. About 10 ms."""
     return digest_of(sources(page, root), root)

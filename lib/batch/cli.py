@@ -227,6 +227,24 @@ def _report(outcome: Any) -> None:
         raise click.ClickException("start again to repeat what failed; what is done is kept")
 
 
+@main.command()
+@click.argument("question")
+@click.option("--part", required=True, help="Folder of notebooks that the chapter goes to.")
+@click.option("--title", default="", help="Of the chapter [default: made of the name].")
+def new(question: str, part: str, title: str) -> None:
+    """Write the files of a new QUESTION: a sweep, a run, its test and a chapter, as a small example that works."""
+    from lib.batch.question import create
+
+    for path in create(question, part, title):
+        click.echo(f"  wrote {path.relative_to(ROOT)}")
+    click.echo(
+        f"\nEdit\n  1. experiments/{question}: what a run does, what is swept, what the records say; and its test\n"
+        f"  2. notebooks/{part}/{question}.md: the chapter\n"
+        f"  3. _toc.yml: a line `- file: notebooks/{part}/{question}` where the chapter belongs\n"
+        f"and try\n  python -m lib sweep {question} --profile smoke\n  python -m lib run {question}    # after step 3"
+    )
+
+
 @main.group()
 def data() -> None:
     """The corpora and pretrained models: what there is, what is here, what has the right checksum."""

@@ -6,8 +6,8 @@ The residual block around whatever mixes tokens: norm, mixer, feed-forward.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -39,7 +39,10 @@ class SequenceModel(Module):
 
     layers: each has forward (batch, time, width) -> the same shape, and initial_state(batch), step(x, state),
     state_size(length) in the same sense. positions: whether to add sinusoids of the position to the embedding.
+    variants: options that take each way through the code, {} for the defaults; the interface test runs all of them.
     """
+
+    variants: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
 
     def __init__(
         self,

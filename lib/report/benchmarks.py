@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from lib import ROOT, inputs
-from lib.report import provenance
 from lib.report.comparison import show
 from lib.report.page import show_on_page
+from lib.runs import provenance
 
 FOLDER = ROOT / "results" / "benchmarks"
 Row = Mapping[str, Any]

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lib.report import provenance, records
+from lib import sources
+from lib.report import records
 from lib.report.catalogue import Claim, find
 from lib.report.comparison import Comparison, inside_bounds, inside_interval, show, within_tolerance
-from lib.report.page import current_page, link, running_shell, show_on_page
+from lib.report.page import link, running_shell, show_on_page
+from lib.runs import provenance
 
 STATED = ("holds", "reduced", "corrected", "differs")  # what a chapter may say that a check shows
 WORDS = {
@@ -235,7 +237,7 @@ def _record(verdict: Verdict, arguments: records.Record) -> None:
         "outcome": verdict.outcome,
         "sentence": verdict.sentence,
         "profile": records.profile(),
-        "page": current_page(),
+        "page": sources.current_page(),
         "anchor": verdict.anchor,
         "provenance": origin,
     }

@@ -10,13 +10,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from lib import ROOT
-from lib.report import provenance
 from lib.report import records as record_files
 from lib.report.catalogue import Claim, catalogue
 from lib.report.claims import WORDS
 from lib.report.page import show_on_page
 from lib.report.records import OUTCOMES, PROFILES, Record
 from lib.report.scorecard_html import Counts, Table, age, origin, tally
+from lib.runs import provenance
 
 COMMITTED = ROOT / "results" / "claims"
 STATUSES = tuple(WORDS)  # in the order in which they are counted

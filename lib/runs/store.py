@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lib import ROOT, inputs
 from lib.machine import write_whole
-from lib.report import provenance
+from lib.runs import provenance
 from lib.runs.definition import Experiment, Run, check
 
 RECORDED = ROOT / "results" / "runs"  # in git
@@ -40,7 +40,7 @@ class Provenance(BaseModel):
     seconds: float = Field(ge=0)
     device: str
     commit: str
-    code: str  # version of the sources, see lib.report.provenance
+    code: str  # version of the sources, see lib.runs.provenance
 
 
 class RunRecord(BaseModel):

@@ -280,7 +280,7 @@ def test_a_file_written_a_moment_ago_is_always_read_again(tmp_path: Path) -> Non
 
 def test_weights_that_only_lie_unpacked_are_there(tmp_path: Path, monkeypatch, noted) -> None:
     from lib.processes.corpora import catalogue, page_inputs
-    from lib.processes.corpora.loading import model_file, unpacked_path
+    from lib.processes.corpora.model_files import model_file, unpacked_path
     from lib.processes.corpora.reading import digest
 
     monkeypatch.setenv("BOOK_DATA", str(tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,26 +13,10 @@ from lib.models import ARCHITECTURES, LSTM, SequenceModel, Transformer, VanillaR
 from lib.models.attention.patterns import FixedStride, Full, Pattern, Strided, Window
 from lib.models.base import sinusoids
 
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "rnn": ("rnn", {}),
-    "lstm": ("lstm", {"forget_bias": 1.0}),
-    "transformer": ("transformer", {}),
-    "transformer, post-norm": ("transformer", {"placement": "post"}),
-    "transformer, no feed-forward": ("transformer", {"feed_forward": 0, "heads": 1}),
-    "sliding window": ("sliding_window", {"window": 5}),
-    "window of one": ("sliding_window", {"window": 1}),
-    "sparse, fixed": ("sparse", {"stride": 4, "window": 3}),
-    "sparse, strided": ("sparse", {"stride": 4, "window": 3, "pattern": "strided"}),
-    "linear attention": ("linear_attention", {}),
-    "ssm, complex": ("diagonal_ssm", {"size": 6}),
-    "ssm, real": ("diagonal_ssm", {"size": 5, "spectrum": "real"}),
-    "mamba": ("mamba", {"size": 3}),
-    "mamba, no convolution": ("mamba", {"size": 3, "kernel": 1}),
-    "mamba2": ("mamba2", {"size": 3, "head_width": 4}),
-    "ttt": ("ttt_linear", {}),
-    "relu ssm": ("relu_ssm", {}),
-    "relu ssm with a window": ("relu_ssm", {"window": 3, "initial": "orthogonal"}),
-    "relu rnn": ("relu_rnn", {}),
+VARIANTS: dict[str, tuple[str, Mapping[str, Any]]] = {
+    " ".join([name, *(f"{option}={value}" for option, value in options.items())]): (name, options)
+    for name, model in ARCHITECTURES.items()
+    for options in model.variants
 }
 VOCABULARY, WIDTH, DEPTH = 5, 8, 2
 
@@ -58,8 +43,11 @@ def numbers(leaf: Any) -> int:
     return 0 if isinstance(leaf, int) else int(np.prod(leaf.shape[1:])) * (2 if leaf.is_complex() else 1)
 
 
-def test_every_architecture_is_tested() -> None:
-    assert {name for name, _ in VARIANTS.values()} == set(ARCHITECTURES)
+def test_every_architecture_of_the_catalogue_is_tested_with_its_variants() -> None:
+    tested = [name for name, _ in VARIANTS.values()]
+    assert set(tested) == set(ARCHITECTURES)
+    assert all(tested.count(name) == len(model.variants) for name, model in ARCHITECTURES.items())
+    assert {"lstm forget_bias=1.0", "mamba size=3 kernel=1"} <= set(VARIANTS)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

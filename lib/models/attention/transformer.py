@@ -87,6 +87,8 @@ class Transformer(_AttentionModel):
     Raises ValueError for a width that the heads do not divide.
     """
 
+    variants = ({}, {"placement": "post"}, {"feed_forward": 0, "heads": 1})
+
     def __init__(
         self,
         vocabulary: int,
@@ -106,6 +108,8 @@ class SlidingWindowTransformer(_AttentionModel):
 
     State: 2 x depth x width x min(l, window - 1) numbers, and the position.
     """
+
+    variants = ({}, {"window": 5}, {"window": 1})
 
     def __init__(
         self,
@@ -128,6 +132,8 @@ class SparseTransformer(_AttentionModel):
     pattern: "fixed", the same columns for all (state about 2 x depth x width x l / stride numbers); or "strided",
     counted back from the present token (all keys are read again: 2 x depth x width x l). And the position.
     """
+
+    variants = ({}, {"stride": 4, "window": 3}, {"stride": 4, "window": 3, "pattern": "strided"})
 
     def __init__(
         self,

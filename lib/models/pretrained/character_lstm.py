@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lib.models.recurrent.basic import LSTM
 from lib.processes.corpora.catalogue import entry
-from lib.processes.corpora.loading import model_bytes
+from lib.processes.corpora.model_files import model_bytes
 
 Unknown = Literal["refuse", "simplify", "skip"]
 _PLAIN = {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "--", "…": "...", "æ": "ae", "œ": "oe", "Æ": "AE",

@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 
 from lib.models.probes.scoring import logarithms, token_rows
-from lib.processes.corpora.loading import CorpusUnavailable, model_file
+from lib.processes.corpora.loading import CorpusUnavailable
+from lib.processes.corpora.model_files import model_file
 
 SMOLLM2 = ("smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
 PROBE = "It was a dark night, and the old man walked slowly down the road to the village where he had been born."

@@ -113,6 +113,8 @@ class LSTM(SequenceModel):
     what the paper says (biases start at zero); Keras itself starts the bias of the forget gate at 1.
     """
 
+    variants = ({}, {"forget_bias": 1.0})
+
     def __init__(
         self,
         vocabulary: int,

@@ -97,6 +97,8 @@ class ReluSSM(SequenceModel):
     starts an embedding and a linear map, b at zero. Raises ValueError for another initial or window.
     """
 
+    variants = ({}, {"window": 3, "initial": "orthogonal"})
+
     def __init__(
         self,
         vocabulary: int,

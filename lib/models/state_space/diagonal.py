@@ -89,6 +89,8 @@ class DiagonalSSM(SequenceModel):
     State: depth x width x size real numbers, whatever the length. The parallel form costs O(time log time).
     """
 
+    variants = ({}, {"size": 6}, {"size": 5, "spectrum": "real"})
+
     def __init__(
         self,
         vocabulary: int,

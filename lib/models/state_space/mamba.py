@@ -83,6 +83,8 @@ class Mamba(SequenceModel):
     count: output depends on them, and on nothing but them of what the convolution has seen.
     """
 
+    variants = ({}, {"size": 3}, {"size": 3, "kernel": 1})
+
     def __init__(
         self,
         vocabulary: int,

@@ -84,6 +84,8 @@ class Mamba2(SequenceModel):
     x width x size + (expand x width + 2 size) x (kernel - 1)) numbers, whatever the length.
     """
 
+    variants = ({"size": 3, "head_width": 4},)
+
     def __init__(
         self,
         vocabulary: int,

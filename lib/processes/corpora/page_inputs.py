@@ -20,9 +20,8 @@ from lib.processes.corpora.loading import (
     listing_digest,
     package_files,
     parts_here,
-    ready_copy,
-    unpacked_path,
 )
+from lib.processes.corpora.model_files import ready_copy, unpacked_path
 
 KINDS = (CORPUS, PACKAGE, LISTING)
 

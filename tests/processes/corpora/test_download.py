@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lib.processes import corpora
-from lib.processes.corpora import catalogue, download, loading, places
+from lib.processes.corpora import catalogue, download, loading, model_files, places
 
 TEXT = "".join(f" = Article {number} = \n \n some <unk> words of it . \n" for number in range(4000)).encode()
 
@@ -364,8 +364,7 @@ def unwritable(trouble: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> No
         cache.write_text("in the way")
     elif trouble == "a full disk":
         monkeypatch.setattr(download, "write_whole", refuse(errno.ENOSPC))
-        monkeypatch.setattr(download, "write_whole", refuse(errno.ENOSPC))
-        monkeypatch.setattr(loading, "write_whole", refuse(errno.ENOSPC))
+        monkeypatch.setattr(model_files, "write_whole", refuse(errno.ENOSPC))
     else:
         monkeypatch.setattr(Path, "mkdir", refuse(errno.EROFS))
 
@@ -398,10 +397,10 @@ def test_weights_that_cannot_be_unpacked_name_the_folder_and_leave_nothing(cache
     with monkeypatch.context() as patch:
         unwritable(trouble, cache, patch)
         with pytest.raises(places.CacheUnwritable, match=rf"cache folder {cache}.*BOOK_CACHE"):
-            loading.model_file("made", "w.npz", download=False)
+            model_files.model_file("made", "w.npz", download=False)
         assert not [path for path in cache.rglob("*") if path.is_file()]
     cache.unlink() if cache.is_file() else None
-    assert loading.model_file("made", "w.npz", download=False) == loading.unpacked_path(entry, "w.npz")
+    assert model_files.model_file("made", "w.npz", download=False) == model_files.unpacked_path(entry, "w.npz")
 
 
 def test_errors_that_are_not_of_the_disk_stay_what_they_are(tmp_path):

@@ -16,7 +16,7 @@ import pytest
 from lib.models.pretrained import language_model, load_character_lstm, load_smollm2
 from lib.processes import corpora
 from lib.processes.corpora import catalogue, download
-from lib.processes.corpora.loading import model_bytes, model_file
+from lib.processes.corpora.model_files import model_bytes, model_file
 
 HERE = all(corpora.loading.place_of(corpora.entry("charrnn"), file) for file in corpora.entry("charrnn").files)
 needs_weights = pytest.mark.skipif(not HERE, reason="`python -m lib data fetch charrnn` gets the character LSTMs")
