@@ -75,7 +75,7 @@ def clear_kernels() -> None:
 def _clear(claim: Path) -> None:
     left = [process for process in psutil.process_iter() if _belongs(process, claim)]
     for process in left:
-        with contextlib.suppress(psutil.NoSuchProcess):
+        with contextlib.suppress(psutil.Error):
             process.kill()
     psutil.wait_procs(left, timeout=1)
     shutil.rmtree(claim, ignore_errors=True)
