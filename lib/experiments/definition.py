@@ -16,10 +16,12 @@ import yaml
 
 from lib import ROOT
 from lib.experiments.code_version import code_digest
+from lib.processes.checks import whole_number
 
 FOLDER = ROOT / "experiments"
-KEYS = {"title", "source", "run", "defaults", "families", "profiles"}
+KEYS = {"title", "source", "run", "version", "defaults", "families", "profiles", "fingerprint"}
 PROFILE_KEYS = {"set", "seeds", "grid"}
+FINGERPRINT_KEYS = {"set", "grid"}
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,12 @@ class Run:
 class Experiment:
     """The sweep behind a figure.
 
-    A file holds `title`, `source`, `run` (a module of lib.experiments with check, modules and run), `defaults` (of
-    parameters), `families` (named sets of parameters) and `profiles`. A profile has `set` (parameters of all its runs),
-    `seeds` (how many, from 0) and `grid`: a list of mappings, each with `family` if it starts from one, and `seeds` if
-    it has its own number of them, in which a list is an axis and a mapping is merged. Order of precedence: grid, set,
-    family, defaults.
+    A file holds `title`, `source`, `run` (a module of lib.experiments with check, modules and run), `version` (a whole
+    number, raised when the same question gets another answer), `defaults` (of parameters), `families` (named sets of
+    parameters) and `profiles`. A profile has `set` (parameters of all its runs), `seeds` (how many, from 0) and `grid`:
+    a list of mappings, each with `family` if it starts from one, and `seeds` if it has its own number of them, in which
+    a list is an axis and a mapping is merged. Order of precedence: grid, set, family, defaults. `fingerprint` has `set`
+    and `grid` alone: `lib.experiments.fingerprints` says what for.
     """
 
     def __init__(self, name: str, folder: Path = FOLDER) -> None:
@@ -74,9 +77,12 @@ class Experiment:
         _only(content, KEYS, path.name)
         self.name = name
         self.title, self.source, self.module = content["title"], content["source"], content["run"]
+        self.version = whole_number(content.get("version", 1), f"version of {name}", 1)
         self.defaults: dict[str, Any] = content.get("defaults") or {}
         self.families: dict[str, Any] = content.get("families") or {}
         self.profiles: dict[str, Any] = content["profiles"]
+        self.fingerprint: dict[str, Any] = content.get("fingerprint") or {"grid": []}
+        _only(self.fingerprint, FINGERPRINT_KEYS, f"fingerprint of {name}")
 
     def runs(self, profile: str) -> list[Run]:
         """All runs of one profile, in the order of the grid, seeds innermost; every one is checked.
@@ -89,17 +95,27 @@ class Experiment:
         _only(chosen, PROFILE_KEYS, f"profile {profile} of {self.name}")
         check = importlib.import_module(self.module).check
         found: dict[str, Run] = {}
-        for entry in chosen["grid"]:
+        for point, given in self.points(chosen):
+            parameters = check(given)
+            for seed in range(int(point.get("seeds", chosen["seeds"]))):
+                run = Run(self.name, self.module, parameters, seed)
+                found.setdefault(run.question, run)  # grids may cross
+        return list(found.values())
+
+    def points(
+        self, section: Mapping[str, Any], reserved: tuple[str, ...] = ("family", "seeds")
+    ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """Every point of a grid: as it is written there, and with what `set`, family and defaults add, unchecked.
+
+        reserved: keys that are no parameters. Raises ValueError for an unknown family.
+        """
+        for entry in section["grid"]:
             for point in _points(entry):
-                family, seeds = point.pop("family", None), point.pop("seeds", chosen["seeds"])
+                family = point.get("family")
                 if family is not None and family not in self.families:
                     raise ValueError(f"family: one of {', '.join(self.families)} is allowed, got {family!r}")
-                layers = [self.defaults, self.families.get(family, {}), chosen.get("set") or {}, point]
-                parameters = check(merged(*layers))
-                for seed in range(int(seeds)):
-                    run = Run(self.name, self.module, parameters, seed)
-                    found.setdefault(run.question, run)  # grids may cross
-        return list(found.values())
+                own = {key: value for key, value in point.items() if key not in reserved}
+                yield point, merged(self.defaults, self.families.get(family, {}), section.get("set") or {}, own)
 
 
 def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
