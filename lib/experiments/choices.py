@@ -50,9 +50,7 @@ def uncovered(experiment: Experiment) -> dict[Choice, str]:
     kinds = {name: {choices.get(name, NUMBER) for choices in every} for name in set().union(*known.values())}
     plain = {(name, LEFT_OUT) for name, found in kinds.items() if found <= {NUMBER, LEFT_OUT}}
     made = {name: {choice for choices in points for choice in choices.items()} for name, points in given.items()}
-    return {
-        choice: profile for profile in experiment.profiles for choice in sorted(made[profile] - made[""] - plain)
-    }
+    return {choice: profile for profile in experiment.profiles for choice in sorted(made[profile] - made[""] - plain)}
 
 
 def default_faults(experiments: Sequence[Experiment], kept: Mapping[str, Any]) -> tuple[list[str], list[str]]:

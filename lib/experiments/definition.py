@@ -115,7 +115,7 @@ class Experiment:
                 if family is not None and family not in self.families:
                     raise ValueError(f"family: one of {', '.join(self.families)} is allowed, got {family!r}")
                 own = {key: value for key, value in point.items() if key not in reserved}
-                yield point, merged(self.defaults, self.families.get(family, {}), section.get("set") or {}, own)
+                yield point, merged(self.defaults, self.families.get(str(family), {}), section.get("set") or {}, own)
 
 
 def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
