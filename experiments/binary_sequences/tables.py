@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy.typing as npt
 
 from experiments.binary_sequences.runs import Network, TrainedRun, best, law, mean_ratio
-from lib.report.tables import markdown_table
+from lib.report.page import markdown_table
 
 Networks = Mapping[Network, Sequence[TrainedRun]]
 NAMES = {"rnn": "RNN", "lstm": "LSTM", "transformer": "Transformer", "mamba": "Mamba", "mamba2": "Mamba2"}

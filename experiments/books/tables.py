@@ -9,7 +9,7 @@ from experiments.books.contrasts import Crossing
 from experiments.books.runs import PUBLISHED, BookRun, Counted, Network, Networks
 from experiments.books.statements import Comparisons, Pair
 from lib.information.intervals import Interval
-from lib.report.tables import markdown_table
+from lib.report.page import markdown_table
 from lib.training.settings import FitSettings
 
 MISSING = "–"

@@ -21,7 +21,7 @@ from experiments.gaussians.runs import (
 from experiments.gaussians.sizes import SIZES
 from experiments.gaussians.statements import EqualEarlyLoss, Floats, length_slopes
 from lib.information.intervals import seed_mean
-from lib.report.tables import markdown_table
+from lib.report.page import markdown_table
 from lib.training.settings import FitSettings
 
 PER_MILLE = 1e3

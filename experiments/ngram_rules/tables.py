@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments.ngram_rules.runs import Record, along, divergence, measured, of_family, rates
-from lib.report.tables import markdown_table
+from lib.report.page import markdown_table
 
 NAMES = {"relu_ssm": "SSM", "relu_rnn": "ReLU RNN", "lstm": "LSTM", "transformer": "Transformer", "mamba": "Mamba"}
 AVERAGES = ("held out", "prompts", "new prompts")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from experiments.text_information.runs import Curve, TextRun
 from experiments.text_information.statements import exponent
 from lib.information.intervals import UNKNOWN, Interval
-from lib.report.tables import markdown_table
+from lib.report.page import markdown_table
 
 MISSING = "–"
 

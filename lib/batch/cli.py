@@ -245,6 +245,39 @@ def new(question: str, part: str, title: str) -> None:
     )
 
 
+@main.command()
+@click.argument("names", nargs=-1)
+@click.option("--write", is_flag=True, help="Keep what is new, or everything if `version` was raised.")
+@click.option("--point", "part", default="", metavar="TEXT", help="Only points whose names contain this.")
+def fingerprint(names: tuple[str, ...], write: bool, part: str) -> None:
+    """Run the tiny runs of the experiments NAMES (default: all), and compare them with the kept numbers.
+
+    Where they differ, results changed: undo the edit, or raise `version` of the experiment and train again.
+    """
+    from lib.runs import choices, fingerprints
+    from lib.runs.definition import Experiment, experiment_files
+
+    if write and part:
+        raise ValueError("one of --write and --point is allowed: a part of a fingerprint is not kept alone")
+    experiments = [Experiment(name) for name in names or sorted(experiment_files())]
+    faults, new = choices.default_faults(experiments, choices.kept_defaults())
+    faults += [f"{field}: not kept yet: `python -m lib fingerprint --write` adds it" for field in new]
+    if write:
+        click.echo(f"kept {choices.write_defaults(experiments).relative_to(ROOT)}")
+        faults = []
+    for experiment in experiments:
+        done = fingerprints.check(experiment, lambda point: part in point.name, progress=True)
+        click.echo(f"{experiment.name}: {len(done.found)} points, {len(done.faults) or 'no'} differences")
+        for point in done.absent:
+            click.echo(f"{experiment.name}: {point.name}: left out, {point.why}")
+        if write:
+            click.echo(f"kept {fingerprints.write(done).relative_to(ROOT)}")
+        else:
+            faults += done.faults
+    if faults:
+        raise click.ClickException("\n".join(faults))
+
+
 @main.group()
 def data() -> None:
     """The corpora and pretrained models: what there is, what is here, what has the right checksum."""

@@ -1,7 +1,8 @@
-"""Show an object as HTML on a page, or as text where there is no page; link from one page to another."""
+"""What a page shows: an object as HTML, or as text where there is no page; a table in Markdown; a link to another page."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lib.sources import current_page
@@ -30,3 +31,9 @@ def link(page: str, anchor: str = "") -> str:
     """Relative address of another page of the book, as seen from the current one."""
     address = f"{'../' * current_page().count('/')}{page}.html"
     return f"{address}#{anchor}" if anchor else address
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """One line a row; cells are shown as they are."""
+    lines = ["| " + " | ".join(cells) + " |" for cells in (head, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])

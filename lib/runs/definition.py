@@ -20,6 +20,7 @@ from lib import ROOT, inputs
 FOLDER = ROOT / "experiments"
 KEYS = {"name", "title", "source", "run", "version", "defaults", "families", "profiles", "fingerprint"}
 PROFILE_KEYS = {"set", "seeds", "grid"}
+FINGERPRINT_KEYS = {"set", "grid"}
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ class Experiment:
     parameters), `families` (named sets of parameters), `profiles`, and `fingerprint`, a tiny grid that takes every path
     of the code. A profile has `set` (parameters of all its runs), `seeds` (how many, from 0) and `grid`: a list of
     mappings, each with `family` if it starts from one, and `seeds` if it has its own number of them, in which a list is
-    an axis and a mapping is merged. Order of precedence: grid, set, family, defaults.
+    an axis and a mapping is merged. Order of precedence: grid, set, family, defaults. `fingerprint` has `set` and
+    `grid` alone.
     """
 
     def __init__(self, name: str, folder: Path = FOLDER) -> None:
@@ -112,6 +114,10 @@ class Experiment:
         self.defaults: dict[str, Any] = content.get("defaults") or {}
         self.families: dict[str, Any] = content.get("families") or {}
         self.profiles: dict[str, Any] = content["profiles"]
+        self.file = path
+        self.where = f"{folder.name}/{here}"
+        self.fingerprint: dict[str, Any] = content.get("fingerprint") or {"grid": []}
+        _only(self.fingerprint, FINGERPRINT_KEYS, f"fingerprint of {name}")
 
     def runs(self, profile: str) -> list[Run]:
         """All runs of one profile, in the order of the grid, seeds innermost. No network is built.
@@ -124,17 +130,27 @@ class Experiment:
         _only(chosen, PROFILE_KEYS, f"profile {profile} of {self.name}")
         known = importlib.import_module(self.module).Parameters
         found: dict[str, Run] = {}
-        for entry in chosen["grid"]:
+        for point, given in self.points(chosen):
+            parameters = known.read(given, self.name).model_dump()
+            for seed in range(int(point.get("seeds", chosen["seeds"]))):
+                run = Run(self.name, self.module, parameters, seed, self.version)
+                found.setdefault(run.identity, run)  # grids may cross
+        return list(found.values())
+
+    def points(
+        self, section: Mapping[str, Any], reserved: tuple[str, ...] = ("family", "seeds")
+    ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """Every point of a grid: as it is written there, and with what `set`, family and defaults add, unchecked.
+
+        reserved: keys that are no parameters. Raises ValueError for an unknown family.
+        """
+        for entry in section["grid"]:
             for point in _points(entry):
-                family, seeds = point.pop("family", None), point.pop("seeds", chosen["seeds"])
+                family = point.get("family")
                 if family is not None and family not in self.families:
                     raise ValueError(f"family: one of {', '.join(self.families)} is allowed, got {family!r}")
-                layers = [self.defaults, self.families.get(family, {}), chosen.get("set") or {}, point]
-                parameters = known.read(merged(*layers), self.name).model_dump()
-                for seed in range(int(seeds)):
-                    run = Run(self.name, self.module, parameters, seed, self.version)
-                    found.setdefault(run.identity, run)  # grids may cross
-        return list(found.values())
+                own = {key: value for key, value in point.items() if key not in reserved}
+                yield point, merged(self.defaults, self.families.get(str(family), {}), section.get("set") or {}, own)
 
 
 def check(runs: Iterable[Run]) -> None:
