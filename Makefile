@@ -4,6 +4,8 @@ PYTHON  ?= python3
 VENV    := .venv
 RUN     := $(VENV)/bin/python
 READY   := $(VENV)/.ready
+# In a container one often is root, which Jupyter accepts only when told so; its token stays on.
+AS_ROOT  = $(if $(filter 0,$(shell id -u)), --allow-root)
 
 .PHONY: book test lab serve benchmarks lint clean
 
@@ -20,7 +22,7 @@ lint: $(READY)
 	$(RUN) -m mypy
 
 lab: $(READY)
-	$(VENV)/bin/jupyter lab --port 8888
+	$(VENV)/bin/jupyter lab --ip 127.0.0.1 --port 8888$(AS_ROOT)
 
 serve: $(READY)
 	$(RUN) -m http.server --bind 127.0.0.1 --directory _build/html 8000
@@ -35,6 +37,7 @@ benchmarks: $(READY)
 	$(RUN) benchmarks/selective_scan.py
 	$(RUN) benchmarks/training.py
 	$(RUN) benchmarks/generation.py
+	$(RUN) benchmarks/generation_growth.py
 	$(RUN) benchmarks/linear_recurrence.py
 	$(RUN) benchmarks/scoring.py
 	$(RUN) benchmarks/gaussian_training.py

@@ -28,9 +28,8 @@ import numpy.typing as npt
 from numba import njit
 
 from lib.information import auto_mutual_information, mutual_information
-from lib.information.alphabet import relabel
-from lib.information.counting import pair_sums
-from lib.information.entropy import entropy_from_sums, find_estimator
+from lib.information.counting.pairs import pair_sums, relabel
+from lib.information.estimators import entropy_from_sums, find_estimator
 from lib.machine import available_cores
 from lib.report import benchmarks
 

@@ -23,12 +23,12 @@ from timing import median_seconds
 from torch import nn
 from training import seconds_in_turn
 
-from lib.models.gaussian_language import GaussianLanguageModel, IndependentNormals
-from lib.models.gaussian_sizes import SIZES, gaussian_language_model
+from experiments.gaussians.sizes import SIZES, gaussian_language_model
+from experiments.gaussians.task import GaussianPrediction
+from lib.models.continuous import GaussianLanguageModel, IndependentNormals
 from lib.processes import HierarchicalGaussian
 from lib.report import benchmarks
-from lib.training.gaussian_task import GaussianPrediction
-from lib.training.precision import PRECISIONS, matrix_products
+from lib.training.settings import PRECISIONS, matrix_products
 
 LONGEST_DENSE = 4096
 SHORT = 5  # layers of the longest process that NumPy's own function is asked for

@@ -20,9 +20,10 @@ from timing import median_seconds
 
 from lib.models import AttentiveRNN
 from lib.report import benchmarks
-from lib.theory import attentive_rnn_gradient, gradient_recursion
-from lib.theory.attentive_blocks import gradient_by_blocks
-from lib.theory.attentive_states import read_states
+from lib.theory import attentive_rnn_gradient
+from lib.theory.gradients import recursion
+from lib.theory.gradients.blocks import gradient_by_blocks
+from lib.theory.gradients.states import read_states
 
 Way = Callable[[], Any]
 LONGEST_PATHS = 16  # k up to which a sum over 2^k paths is timed
@@ -35,12 +36,12 @@ def paths_against_recursion(k: int, hidden: int, repeats: int) -> dict[str, Any]
     E = list(generator.standard_normal((k + 1, hidden, hidden)) / hidden)
     F = [list(generator.standard_normal((n, hidden, hidden)) / hidden) for n in range(k + 1)]
     ways: dict[str, Way] = {
-        "recursion": lambda: gradient_recursion.recursion(E, F)[k],
-        "recursion, by degree": lambda: sum(gradient_recursion.terms_by_degree(E, F)[k]),
+        "recursion": lambda: recursion.recursion(E, F)[k],
+        "recursion, by degree": lambda: sum(recursion.terms_by_degree(E, F)[k]),
     }
     if k <= LONGEST_PATHS:
-        ways["paths, shared beginnings"] = lambda: gradient_recursion.shared_sum_over_paths(E, F)
-        ways["path after path"] = lambda: gradient_recursion.sum_over_paths(E, F)
+        ways["paths, shared beginnings"] = lambda: recursion.shared_sum_over_paths(E, F)
+        ways["path after path"] = lambda: recursion.sum_over_paths(E, F)
     return {"k": k, "paths": f"2^{k}"} | timed(ways, repeats)
 
 

@@ -16,7 +16,7 @@ import torch
 from timing import median_seconds
 from torch import Tensor
 
-from lib.models.relu_networks import _LinearRecurrence
+from lib.models.recurrent.relu import _LinearRecurrence
 from lib.report import benchmarks
 
 Way = Callable[[Tensor, Tensor], Tensor]

@@ -20,10 +20,9 @@ from timing import median_seconds
 
 from lib.report import benchmarks
 from lib.theory import memorizing_ssm
-from lib.theory.memorizing_biases import gap_order, triangular_weights
-from lib.theory.memorizing_ramps import ramp_weights, sorted_transition
-from lib.theory.memorizing_ssm import MemorizingSSM
-from lib.theory.memorizing_transition import generic_transition
+from lib.theory.memorizing.construction import MemorizingSSM
+from lib.theory.memorizing.transition import generic_transition
+from lib.theory.memorizing.weights import gap_order, ramp_weights, sorted_transition, triangular_weights
 
 Array = np.ndarray[Any, Any]
 METHODS = ("paper", "gap", "sorted", "winner_take_all", "shift_register")

@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from distributed import Client, LocalCluster
 
-from lib.batch.sweep import local_client
-from lib.models.gaussian_sizes import gaussian_language_model
+from experiments.gaussians.sizes import gaussian_language_model
+from experiments.gaussians.task import GaussianPrediction
 from lib.processes import HierarchicalGaussian
 from lib.report import benchmarks
-from lib.training.gaussian_task import GaussianPrediction
+from lib.runs.sweep import DASHBOARD, local_client
 
 LAYERS = 4
 
@@ -54,7 +54,9 @@ def updates(name: str, tokens: int, count: int) -> dict[str, float]:
 def main(sizes: tuple[str, ...], tokens: int, count: int, repeats: int) -> None:
     rows: list[dict[str, Any]] = []
     with contextlib.ExitStack() as stack:
-        cluster = stack.enter_context(LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0"))
+        cluster = stack.enter_context(
+            LocalCluster(n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address=DASHBOARD)
+        )
         theirs = stack.enter_context(Client(cluster))  # first: the setting of the other holds from its start on
         clients = {"memory is kept": stack.enter_context(local_client(1)), "Dask's setting": theirs}
         for size in sizes:

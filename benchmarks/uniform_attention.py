@@ -17,9 +17,8 @@ import numpy as np
 from timing import median_seconds
 
 from lib.report import benchmarks
-from lib.theory.uniform_attention import uniform_attention_gradient
-from lib.theory.uniform_attention_asymptotics import closed_form
-from lib.theory.uniform_attention_forms import bracket, plain_recursion, three_term
+from lib.theory.attention.forms import bracket, closed_form, plain_recursion, three_term
+from lib.theory.attention.uniform import uniform_attention_gradient
 
 START, EIGENVALUE = 2, -0.9
 Way = Callable[[int], Any]

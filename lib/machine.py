@@ -1,8 +1,28 @@
-"""The machine this process runs on."""
+"""The machine this process runs on: its cores, and files that several processes write to.
+
+Where Numba keeps machine code: in a folder named by the sources of `lib`, so that no kernel outlives an edit.
+
+Numba looks at the file of a kernel alone. Kernels that it calls, and numbers that it uses, may come from other files
+and are compiled into it: after an edit there the old machine code would run on.
+"""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import hashlib
 import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+CACHE_VARIABLE = "NUMBA_CACHE_DIR"
+OWN_FOLDER = re.compile(r"lib-[0-9a-f]{16}")  # names of our folders
+MARK = "last-used"
+UNUSED_DAYS = 30
+ROOM = 64 * 2**20  # bytes that have to be free: Numba lets a kernel fail whose machine code it cannot write
 
 
 def available_cores() -> int:
@@ -10,3 +30,135 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0)) or 1
     return os.cpu_count() or 1
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add ``line``, with a line break, to a file in a single write, so that a kill leaves whole lines or one torn tail.
+
+    A torn tail of an earlier process is cut off first: it never was a line. Where the system has file locks, writers
+    take turns, so that none takes the unfinished line of another for such a tail.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        _wait_for_turn(descriptor)
+        whole = _length_of_whole_lines(descriptor)
+        if whole < os.fstat(descriptor).st_size:
+            os.ftruncate(descriptor, whole)
+        os.write(descriptor, f"{line}\n".encode())
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for_turn(descriptor: int) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return
+    fcntl.flock(descriptor, fcntl.LOCK_EX)  # released when the file is closed
+
+
+def _length_of_whole_lines(descriptor: int) -> int:
+    end = os.fstat(descriptor).st_size
+    while end > 0:
+        start = max(0, end - 4096)
+        os.lseek(descriptor, start, os.SEEK_SET)
+        newline = os.read(descriptor, end - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file under another name and rename it, so that it is complete or not there, also on a full disk."""
+    partial = path.with_name(f"{path.name}.partial-{os.getpid()}-{os.urandom(4).hex()}")
+    try:
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def name_kernel_cache(root: Path) -> None:
+    """Make Numba keep the machine code of the book in ``root`` in a folder named by the contents of its `lib`.
+
+    It lies in NUMBA_CACHE_DIR if that is set, else in ``_build/numba``, else in the cache folder of the user; where
+    none can be written or all are full, in a temporary folder for this process and those it starts. Folders that were
+    not used for 30 days are removed. About 5 ms.
+    """
+    name = f"lib-{_digest(root / 'lib')}"
+    for parent in _parents(root):
+        folder = parent / name
+        if _can_be_used(folder):
+            break
+    else:
+        made = _temporary()
+        if made is None:
+            return  # there is no place to write at all: Numba says so if it is used
+        parent, folder = made, made / name
+    os.environ[CACHE_VARIABLE] = str(folder)
+    if "numba" in sys.modules:  # it has read the variable already
+        sys.modules["numba"].config.CACHE_DIR = str(folder)
+    _remove_unused(parent)
+
+
+def _digest(folder: Path) -> str:
+    total = hashlib.sha256()
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for name in sorted(name for name in names if name.endswith(".py")):
+            path = f"{place}/{name}"
+            with open(path, "rb", buffering=0) as file:  # noqa: PTH123  every import pays for it: half of Path's time
+                content = file.read()
+            total.update(f"{path[len(str(folder)) :]}\0{len(content)}\0".encode() + content)
+    return total.hexdigest()[:16]
+
+
+def _parents(root: Path) -> Iterator[Path]:
+    setting = os.environ.get(CACHE_VARIABLE)
+    if setting:
+        given = Path(setting).expanduser().absolute()
+        yield given.parent if OWN_FOLDER.fullmatch(given.name) else given  # set by the process that started this one
+    yield root / "_build" / "numba"
+    own, user = os.environ.get("BOOK_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    with contextlib.suppress(RuntimeError):  # a user without a home
+        place = Path(own).expanduser() if own else Path(user or "~/.cache").expanduser() / "memory-of-sequence-models"
+        yield place.absolute() / "numba"
+
+
+def _can_be_used(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MARK).write_text(time.strftime("%Y-%m-%d\n"), encoding="utf-8")
+        return not hasattr(os, "statvfs") or _free(folder) >= ROOM
+    except OSError:
+        return False
+
+
+def _free(folder: Path) -> int:
+    state = os.statvfs(folder)
+    return state.f_bavail * state.f_frsize
+
+
+def _temporary() -> Path | None:
+    import shutil
+    import tempfile
+
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="book-numba-"))
+    except OSError:
+        return None
+    owner = os.getpid()
+    atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True) if os.getpid() == owner else None)
+    return folder
+
+
+def _remove_unused(parent: Path) -> None:
+    oldest = time.time() - UNUSED_DAYS * 24 * 3600
+    for folder in parent.iterdir():
+        with contextlib.suppress(OSError):  # another process may be making or removing it
+            if OWN_FOLDER.fullmatch(folder.name) and (folder / MARK).stat().st_mtime < oldest:
+                import shutil
+
+                shutil.rmtree(folder, ignore_errors=True)

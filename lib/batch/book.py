@@ -10,10 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lib import ROOT
-from lib.batch.execution import Job, Outcome, execute_all
-from lib.batch.identity import page_key
+from lib.batch.execution import Job, Outcome, clear_partials, execute_all
+from lib.batch.identity import digests, page_key
 from lib.batch.pages import Page, executable_pages, profile_parameters
 from lib.machine import available_cores
+from lib.report.records import append, read
+from lib.runs.sweep import clear_half_written
 
 BUILD = ROOT / "_build"
 
@@ -35,6 +37,16 @@ def default_workers() -> int:
     return min(4, available_cores())
 
 
+def clear_leftovers() -> None:
+    """Remove what was left by executions that were killed: running kernels, their sockets, half-written files."""
+    from lib.batch.kernels import clear_kernels
+
+    clear_kernels()
+    for name in ("executed", "runs"):
+        clear_partials((BUILD / name).rglob("*.partial-*"))
+    clear_half_written(BUILD / "sweeps")
+
+
 def execute_book(
     profile: str, workers: int | None = None, report: Callable[[Outcome], None] = lambda outcome: None
 ) -> list[Job]:
@@ -46,11 +58,13 @@ def execute_book(
         when a page fails, after all others have run; the message holds the failing cells with their tracebacks.
     """
     jobs = [page_job(page, profile) for page in executable_pages()]
+    clear_leftovers()
     for stage in (True, False):
         stale = [job for job in jobs if job.page.is_chapter is stage and not job.is_done()]
         failed = [outcome for outcome in execute_all(stale, workers or default_workers(), report) if outcome.failed]
         if failed:
             raise BuildFailed("\n\n".join(_describe(outcome) for outcome in failed))
+    digests.keep()
     return jobs
 
 
@@ -70,7 +84,8 @@ def render(profile: str, clean: bool = False) -> Path:
     if clean:
         for name in ("html", ".doctrees", "jupyter_execute"):
             shutil.rmtree(BUILD / name, ignore_errors=True)
-    start = "from jupyter_book.cli.main import main; main()"
+    start = f"from lib.runs.endings import end_with; end_with({os.getpid()})"
+    start += "; from jupyter_book.cli.main import main; main()"
     command = [sys.executable, "-c", start, "build", str(ROOT), "-W", "-n", "--keep-going", "-q"]
     done = subprocess.run(command, env={**os.environ, "BOOK_PROFILE": profile}, cwd=ROOT, check=False)
     first = BUILD / "html" / "book" / "index.html"
@@ -80,12 +95,19 @@ def render(profile: str, clean: bool = False) -> Path:
 
 
 def record_claims(jobs: list[Job], profile: str) -> list[Path]:
-    """Keep the claim records of this profile in `results/claims`, for the scorecard of later builds."""
+    """Keep the claim records of this profile in `results/claims`, for the scorecard of later builds.
+
+    A check that fails is never kept there: it belongs to the code of one moment, and the scorecard shows it live.
+    """
     kept = []
     for job in jobs:
-        if job.page.is_chapter and job.records.stat().st_size:
+        found = [record for record in read(job.records) if record["outcome"] != "fails"] if job.page.is_chapter else []
+        if found:
             target = ROOT / "results" / "claims" / profile / f"{job.page.name.removeprefix('notebooks/')}.jsonl"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(job.records, target)
+            partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
+            partial.unlink(missing_ok=True)
+            for record in found:
+                append(partial, record)
+            partial.replace(target)
             kept.append(target)
     return kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,21 +12,23 @@ import click
 import yaml
 
 from lib import ROOT
+from lib.runs.endings import Terminated, terminable
 
 
 class Friendly(click.Group):
-    """Bad input is a message, not a traceback."""
+    """Bad input is a message, not a traceback; Ctrl-C and SIGTERM are clean ends."""
 
     def invoke(self, context: click.Context) -> Any:
         try:
-            return super().invoke(context)
+            with terminable():
+                return super().invoke(context)
         except BrokenPipeError:  # the reader of our output has seen enough
             sys.exit(0)
         except (ValueError, OSError) as error:
             raise click.ClickException(str(error)) from error
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as end:
             click.echo("\nstopped; what was finished is kept", err=True)
-            sys.exit(130)
+            sys.exit(128 + (signal.SIGTERM if isinstance(end, Terminated) else signal.SIGINT))
 
 
 @click.group(cls=Friendly, context_settings={"help_option_names": ["-h", "--help"]})
@@ -39,7 +42,10 @@ def _parse(assignments: tuple[str, ...]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise ValueError(f"name=value is allowed, got {text!r}")
-        given[name] = yaml.safe_load(value)
+        try:
+            given[name] = yaml.safe_load(value)
+        except (yaml.YAMLError, ValueError) as error:  # a date that does not exist is a ValueError
+            raise ValueError(f"{name}: a value in YAML is allowed, got {value!r}") from error
     return given
 
 
@@ -61,7 +67,7 @@ def run(
     notebooks: tuple[str, ...], assignments: tuple[str, ...], profile: str, jobs: int | None, output: Path | None
 ) -> None:
     """Execute NOTEBOOKS with papermill; `all` means every chapter."""
-    from lib.batch.book import BUILD, default_workers
+    from lib.batch.book import BUILD, clear_leftovers, default_workers
     from lib.batch.execution import Job, execute_all
     from lib.batch.identity import digest
     from lib.batch.pages import executable_pages, find_page, profile_parameters
@@ -76,6 +82,7 @@ def run(
         parameters = {**profile_parameters(page, profile), **page.check_parameters(given)}
         label = f"-{digest([repr(sorted(parameters.items()))])[:8]}" if parameters else ""
         work.append(Job(page, parameters, profile, (output or BUILD / "runs") / f"{page.name}{label}"))
+    clear_leftovers()
     failed = [outcome for outcome in execute_all(work, jobs or default_workers(), _tell) if outcome.failed]
     if failed:
         raise click.ClickException(f"{len(failed)} of {len(work)} notebooks failed")
@@ -89,7 +96,7 @@ def _tell_state(outcome: Any) -> None:
 def _tell(outcome: Any) -> None:
     _tell_state(outcome)
     if outcome.failed:
-        click.echo(outcome.error, err=True)
+        click.echo(f"{outcome.page}: {outcome.reason}", err=True)
     for name in outcome.files:
         path = Path(name)
         click.echo(f"       {path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}")
@@ -120,7 +127,7 @@ def book(profile: str, jobs: int | None, record: bool, clean: bool) -> None:
 @main.command()
 @click.option("--paper", default=None, help="Only the claims of one paper, such as shen2019.")
 def claims(paper: str | None) -> None:
-    """Print the scorecard: every claim and whether it holds."""
+    """Print the scorecard: every claim, whether it holds, and which of its records are of older code."""
     from lib.batch.book import BUILD
     from lib.report import scorecard
 
@@ -131,7 +138,12 @@ def claims(paper: str | None) -> None:
 @main.command()
 @click.argument("name")
 @click.option("--profile", default="laptop", show_default=True, help="Which grid of the experiment.")
-@click.option("--where", multiple=True, metavar="NAME=VALUE", help="Only runs with this value of a parameter.")
+@click.option(
+    "--where",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Only runs with this value of a parameter, of one inside another (fit.epochs=12), or of seed.",
+)
 @click.option("--workers", default=None, type=click.IntRange(min=1), help="Runs at once here [default: one a core].")
 @click.option("--scheduler", default=None, metavar="ADDRESS", help="Send the runs to this Dask scheduler.")
 @click.option(
@@ -153,42 +165,51 @@ def sweep(
 
     Several small runs may share a GPU: --device cuda --workers 8.
     """
-    from lib.batch.run_store import store_of
-    from lib.batch.sweep import chosen, shard
-    from lib.experiments.definition import Experiment
+    from lib.runs.definition import Experiment, check
+    from lib.runs.store import store_of
+    from lib.runs.sweep import chosen, clear_half_written, graphics_cards, in_short, shard
 
     if sum(how[way] is not None for way in ("scheduler", "slurm", "shard")) > 1:
         raise ValueError("one of --scheduler, --slurm and --shard is allowed")
     runs, store = chosen(Experiment(name).runs(profile), _parse(where)), store_of(profile)
     if how["shard"] is not None:
         runs = shard(runs, how["shard"])
-    missing = [run for run in runs if not store.is_done(run)]
+    states = {run.identity: store.state(run) for run in runs}
+    missing = [run for run in runs if states[run.identity] != "current"]
+    check(missing)  # before anything starts
     click.echo(f"{len(runs)} runs, {len(runs) - len(missing)} of them done")
     if dry_run:
         for run in missing:
-            click.echo(f"{run}  seed {run.seed}  {_short(run.parameters)}")
+            click.echo(f"{run}  {states[run.identity]}  {in_short(run)}")
         if how["slurm"]:
-            click.echo(_slurm(0, how).job_script())
+            with _slurm(0, how) as cluster:  # its scheduler listens until it is closed
+                click.echo(cluster.job_script())
         return
     if missing:
+        if device == "cuda" and how["scheduler"] is None and how["slurm"] is None:
+            graphics_cards()  # elsewhere it is the workers that need one
+        clear_half_written(store.work)
         _report(_sweep(missing, store, device, threads, how))
 
 
 def _sweep(runs: list[Any], store: Any, device: str, threads: int, how: dict[str, Any]) -> Any:
-    from lib.batch.sweep import client_of, local_client, run_here, run_on_cluster
+    from lib.runs.sweep import client_of, local_client, run_here, run_on_cluster
+
+    def tell(line: str) -> None:
+        click.echo(line, err=True)
 
     if how["shard"] is not None:
-        return run_here(runs, store, device, threads)
+        return run_here(runs, store, device, threads, tell)
     if how["slurm"]:
         with _slurm(how["slurm"], how) as cluster, client_of(cluster.scheduler_address) as client:
-            return run_on_cluster(runs, store, client, device, threads, click.echo)
+            return run_on_cluster(runs, store, client, device, threads, tell)
     opened = client_of(how["scheduler"]) if how["scheduler"] else local_client(how["workers"])
     with opened as client:
-        return run_on_cluster(runs, store, client, device, threads, click.echo)
+        return run_on_cluster(runs, store, client, device, threads, tell)
 
 
 def _slurm(jobs: int, how: dict[str, Any]) -> Any:
-    from lib.batch.sweep import slurm_cluster
+    from lib.runs.sweep import slurm_cluster
 
     return slurm_cluster(
         jobs,
@@ -200,17 +221,28 @@ def _slurm(jobs: int, how: dict[str, Any]) -> Any:
     )
 
 
-def _short(parameters: Any) -> str:
-    plain = {key: value for key, value in parameters.items() if not isinstance(value, dict)}
-    return " ".join(f"{key}={value}" for key, value in plain.items())
-
-
 def _report(outcome: Any) -> None:
-    for identity, error in outcome.failed.items():
-        click.echo(f"{identity}\n{error}", err=True)
     click.echo(f"{len(outcome.done)} done, {len(outcome.elsewhere)} in another process, {len(outcome.failed)} failed")
     if outcome.failed:
         raise click.ClickException("start again to repeat what failed; what is done is kept")
+
+
+@main.command()
+@click.argument("question")
+@click.option("--part", required=True, help="Folder of notebooks that the chapter goes to.")
+@click.option("--title", default="", help="Of the chapter [default: made of the name].")
+def new(question: str, part: str, title: str) -> None:
+    """Write the files of a new QUESTION: a sweep, a run, its test and a chapter, as a small example that works."""
+    from lib.batch.question import create
+
+    for path in create(question, part, title):
+        click.echo(f"  wrote {path.relative_to(ROOT)}")
+    click.echo(
+        f"\nEdit\n  1. experiments/{question}: what a run does, what is swept, what the records say; and its test\n"
+        f"  2. notebooks/{part}/{question}.md: the chapter\n"
+        f"  3. _toc.yml: a line `- file: notebooks/{part}/{question}` where the chapter belongs\n"
+        f"and try\n  python -m lib sweep {question} --profile smoke\n  python -m lib run {question}    # after step 3"
+    )
 
 
 @main.group()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import connection
 from multiprocessing.connection import Connection
@@ -20,9 +22,14 @@ from typing import Any
 import nbformat
 from tqdm.auto import tqdm
 
+from lib import inputs
 from lib.batch.pages import Page
+from lib.machine import write_whole
+from lib.report.records import keep_of_failed_page
+from lib.runs.endings import Terminated, end_with, in_one_line, locked, terminable
 
 CELL_TIMEOUT = 3600  # seconds; a hung cell must not hang the book for ever
+PARTIAL = re.compile(r"(?P<whose>.+\.partial-\d+)\.(ipynb|jsonl|inputs|lock)")
 
 
 @dataclass(frozen=True)
@@ -56,10 +63,20 @@ class Job:
         return _with(self.target, ".log")
 
     def is_done(self) -> bool:
-        """True when a complete execution with this very key lies there."""
-        if not (self.key and self.notebook.exists() and self.stamp.exists()):
+        """True when a complete execution with this very key lies there, and nothing that it read has changed."""
+        if not (self.key and self.notebook.exists() and self.records.exists() and self.stamp.exists()):
             return False
-        return bool(json.loads(self.stamp.read_text(encoding="utf-8")).get("key") == self.key)
+        from lib.batch.identity import unchanged  # the processes that execute pages do not need it
+
+        try:
+            stamp = json.loads(self.stamp.read_text(encoding="utf-8"))
+            return bool(stamp["key"] == self.key) and unchanged([inputs.parse(one) for one in stamp["inputs"]])
+        except (ValueError, KeyError, TypeError):  # cut off, or written by a former version of the book
+            return False
+
+    def execution(self) -> str:
+        """A text that tells this execution from every other of the page; empty where there is none."""
+        return self.stamp.read_text(encoding="utf-8") if self.stamp.exists() else ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +84,7 @@ class Outcome:
     page: str
     seconds: float
     error: str = ""  # the failing cell and its traceback; empty when all is well
+    reason: str = ""  # the same in one line
     files: tuple[str, ...] = ()
 
     @property
@@ -78,28 +96,41 @@ def execute(job: Job, progress: bool = False) -> Outcome:
     """Run one page through papermill, in this process.
 
     The executed notebook appears under its name only when every cell has run. When one fails, the copy as far as it
-    came and the traceback are left beside it as `.failed.ipynb` and `.log`.
+    came and the traceback are left beside it as `.failed.ipynb` and `.log`, and the records so far, a failing check
+    among them, are kept where the scorecard reads those of the page. What is half-written carries the number of this
+    process and `.partial-` in its name, and is held by a lock file: if this process is killed, the next execution of
+    the page, or `clear_partials`, finds the lock free and removes it.
     """
+    job.target.parent.mkdir(parents=True, exist_ok=True)
+    clear_partials(job.target.parent.glob(f"{glob.escape(job.target.name)}.partial-*"))
+    partial = _with(job.target, f".partial-{os.getpid()}")
+    with locked(_with(partial, ".lock")):
+        try:
+            return _execute(job, partial, progress)
+        finally:
+            _remove(partial)
+
+
+def _execute(job: Job, half: Path, progress: bool) -> Outcome:
     import papermill  # half a second that readers of the other functions need not wait for
 
-    from lib.batch.kernels import PrivateKernelManager
+    from lib.batch.kernels import private_kernels
 
-    job.target.parent.mkdir(parents=True, exist_ok=True)
-    partial = _with(job.target, f".partial-{os.getpid()}.ipynb")
-    partial_records = _with(job.target, f".partial-{os.getpid()}.jsonl")
-    for leftover in (job.failed_notebook, job.log, job.stamp, partial_records):
+    partial, partial_records, partial_inputs = (_with(half, end) for end in (".ipynb", ".jsonl", ".inputs"))
+    for leftover in (job.failed_notebook, job.log, job.stamp):
         leftover.unlink(missing_ok=True)
     environment = {
         "BOOK_PAGE": job.page.name,
         "BOOK_PROFILE": job.profile,
-        "BOOK_RECORDS": str(partial_records),
-        "BOOK_RECORDS_DIR": str(job.target.parents[job.page.name.count("/")]),
+        "BOOK_RECORDS": str(partial_records.absolute()),  # the kernel works in the folder of the page
+        inputs.VARIABLE: str(partial_inputs.absolute()),
+        "BOOK_RECORDS_DIR": str(job.target.absolute().parents[job.page.name.count("/")]),
         "TQDM_DISABLE": "1",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
     start = time.monotonic()
     try:
-        with _environment(environment):
+        with _environment(environment), private_kernels() as manager:
             papermill.execute_notebook(
                 job.page.notebook(),
                 str(partial),
@@ -109,7 +140,7 @@ def execute(job: Job, progress: bool = False) -> Outcome:
                 cwd=str(job.page.source.parent),
                 execution_timeout=CELL_TIMEOUT,
                 request_save_on_cell_execute=True,
-                kernel_manager_class=PrivateKernelManager,
+                kernel_manager_class=manager,
                 shutdown_kernel="immediate",
             )
     except Exception as error:  # papermill's own, a dead kernel, a timeout: each ends this page and no other
@@ -117,18 +148,16 @@ def execute(job: Job, progress: bool = False) -> Outcome:
         job.log.write_text(f"{job.page.name}\n{message}\n", encoding="utf-8")
         if partial.exists():
             partial.replace(job.failed_notebook)
-        partial_records.unlink(missing_ok=True)
-        return Outcome(job.page.name, time.monotonic() - start, message, (str(job.failed_notebook), str(job.log)))
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        partial_records.unlink(missing_ok=True)
-        raise
+        keep_of_failed_page(partial_records, job.records)
+        files = (str(job.failed_notebook), str(job.log))
+        return Outcome(job.page.name, time.monotonic() - start, message, in_one_line(error), files)
     seconds = time.monotonic() - start
     _strip_run_metadata(partial)
     partial_records.touch()
     partial_records.replace(job.records)
     partial.replace(job.notebook)
-    _write_whole(job.stamp, json.dumps({"key": job.key, "seconds": round(seconds, 1), "profile": job.profile}))
+    stamp = {"key": job.key, "seconds": round(seconds, 1), "profile": job.profile, "ended": time.time_ns()}
+    write_whole(job.stamp, json.dumps(stamp | {"inputs": _noted(partial_inputs)}, indent=0))
     return Outcome(job.page.name, seconds, files=(str(job.notebook),))
 
 
@@ -153,7 +182,8 @@ def execute_all(jobs: Sequence[Job], workers: int, report: Callable[[Outcome], N
             while waiting or running:
                 while waiting and len(running) < workers:
                     receiver, sender = context.Pipe(duplex=False)
-                    process = context.Process(target=_execute_and_send, args=(waiting[0], sender, threads))
+                    arguments = (waiting[0], sender, threads, os.getpid())
+                    process = context.Process(target=_execute_and_send, args=arguments)
                     process.start()
                     sender.close()
                     running[receiver] = process, waiting.pop(0)
@@ -164,40 +194,68 @@ def execute_all(jobs: Sequence[Job], workers: int, report: Callable[[Outcome], N
                         outcome = ready.recv()
                     except EOFError:
                         process.join()
-                        _remove_partial(job, process.pid)
-                        outcome = Outcome(job.page.name, 0.0, f"its process ended with exit code {process.exitcode}")
+                        keep_of_failed_page(_with(job.target, f".partial-{process.pid}.jsonl"), job.records)
+                        _clear_after([job])
+                        what = f"its process ended with exit code {process.exitcode}"
+                        outcome = Outcome(job.page.name, 0.0, what, what)
                     process.join()
                     outcomes.append(outcome)
                     bar.update()
                     report(outcome)
         finally:
-            for process, job in running.values():
-                process.kill()  # its kernel ends by itself when it finds its parent gone
+            for process, _ in running.values():
+                process.kill()
                 process.join()
-                _remove_partial(job, process.pid)
+            if running:
+                _clear_after([job for _, job in running.values()])
     return outcomes
 
 
-def _execute_and_send(job: Job, sender: Connection, threads: int) -> None:
+def _execute_and_send(job: Job, sender: Connection, threads: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this process
     # Two pages whose small matrix products each wait for threads on every core are ten times slower than one.
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
-    sender.send(execute(job))
+    try:
+        with terminable():
+            end_with(parent)
+            sender.send(execute(job))
+    except Terminated:
+        sys.exit(128 + signal.SIGTERM)
 
 
-def _remove_partial(job: Job, pid: int | None) -> None:
-    for leftover in job.target.parent.glob(f"{job.target.name}.partial-{pid}*"):
-        leftover.unlink(missing_ok=True)
+def _noted(path: Path) -> list[inputs.Input] | None:
+    """The inputs noted by a page; None where that is not to be known, so that the page is executed again."""
+    try:
+        return inputs.read(path)
+    except ValueError:
+        return None
+
+
+def clear_partials(files: Iterable[Path]) -> None:
+    """Remove those of these files that an execution left half-written when it was killed; no others are touched."""
+    matches = [(path, PARTIAL.fullmatch(path.name)) for path in files]
+    for half in {path.with_name(match["whose"]) for path, match in matches if match}:
+        with locked(_with(half, ".lock"), wait=False) as is_orphan:
+            if is_orphan:
+                _remove(half)
+
+
+def _remove(half: Path) -> None:
+    for end in (".ipynb", ".jsonl", ".inputs", ".lock"):
+        _with(half, end).unlink(missing_ok=True)
+
+
+def _clear_after(jobs: Sequence[Job]) -> None:
+    """After the processes of these jobs were killed: end their kernels, then remove what is half-written."""
+    from lib.batch.kernels import clear_kernels
+
+    clear_kernels()
+    for job in jobs:
+        clear_partials(job.target.parent.glob(f"{glob.escape(job.target.name)}.partial-*"))
 
 
 def _with(target: Path, suffix: str) -> Path:
     return target.with_name(target.name + suffix)
-
-
-def _write_whole(path: Path, text: str) -> None:
-    partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
 
 
 class _environment:

@@ -75,7 +75,7 @@ def _jobs(app: Sphinx) -> dict[str, Job]:
 
 def _changed_pages(app: Sphinx, env: Any, added: set[str], changed: set[str], removed: set[str]) -> list[str]:
     """Pages that were executed again since Sphinx last read them, although their source is the same."""
-    keys = {name: f"{executed_folder(job.profile)} {job.key}" for name, job in _jobs(app).items()}
+    keys = {name: f"{executed_folder(job.profile)} {job.execution()}" for name, job in _jobs(app).items()}
     known = getattr(env, "book_page_keys", {})
     env.book_page_keys = keys
     return [name for name, key in keys.items() if known.get(name) != key and name in env.found_docs]

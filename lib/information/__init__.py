@@ -1,7 +1,7 @@
 """Entropy and mutual information: estimators, pair counting, Gaussian closed forms, fits of decay. All in nats."""
 
-from lib.information.entropy import entropy
-from lib.information.fits import compare_fits, fit_exponential, fit_power_law
+from lib.information.decay.fits import compare_fits, fit_exponential, fit_power_law
+from lib.information.estimators import entropy
 from lib.information.gaussian import bipartite_mutual_information, gaussian_mutual_information
 from lib.information.model_estimates import direct_estimate, vclub_estimate
 from lib.information.two_point import (

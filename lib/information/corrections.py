@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 from scipy.stats import t as student
 
-from lib.information.entropy import entropy
+from lib.information.estimators import entropy
 
 Floats = NDArray[np.float64]
 

@@ -3,9 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from lib.information.alphabet import checked_sequences, relabel
-from lib.information.counting import pair_sums
-from lib.information.entropy import checked_counts, entropy, entropy_from_sums, find_estimator
+from lib.information.counting.pairs import checked_sequences, pair_sums, relabel
+from lib.information.estimators import checked_counts, entropy, entropy_from_sums, find_estimator
 
 
 def mutual_information(joint_counts: npt.ArrayLike, estimator: str = "grassberger2003") -> float:
@@ -69,8 +68,8 @@ def auto_mutual_information(
     all cores), `progress` forces a bar on or off. Raises ValueError for empty or non-integer sequences, more than
     two dimensions, lags that are empty, fractional or out of range, and an unknown estimator.
 
-    Exact counts by the kernels of `lib.information.counting`: O(N) a lag, O(N/64) for two symbols; memory O(N) for
-    any number of lags.
+    Exact counts by the kernels of `lib.information.counting.pairs`: O(N) a lag, O(N/64) for two symbols; memory O(N)
+    for any number of lags.
     """
     rule = find_estimator(estimator)
     rows = checked_sequences(sequences)

@@ -1,16 +1,15 @@
 """Sequence models with one interface: parallel logits, or steps with a state that holds all they remember."""
 
-from lib.models.attention import SlidingWindowTransformer, SparseTransformer, Transformer
-from lib.models.attentive_rnn import AttentiveRNN
+from lib.models.attention.linear import LinearTransformer, TTTLinear
+from lib.models.attention.transformer import SlidingWindowTransformer, SparseTransformer, Transformer
 from lib.models.base import SequenceModel, State
 from lib.models.catalogue import ARCHITECTURES, create
-from lib.models.diagonal_ssm import DiagonalSSM
-from lib.models.linear_attention import LinearTransformer
-from lib.models.mamba import Mamba
-from lib.models.mamba2 import Mamba2
-from lib.models.recurrent import LSTM, VanillaRNN
-from lib.models.relu_networks import ReluRNN, ReluSSM
-from lib.models.ttt_linear import TTTLinear
+from lib.models.recurrent.attentive import AttentiveRNN
+from lib.models.recurrent.basic import LSTM, VanillaRNN
+from lib.models.recurrent.relu import ReluRNN, ReluSSM
+from lib.models.state_space.diagonal import DiagonalSSM
+from lib.models.state_space.mamba import Mamba
+from lib.models.state_space.mamba2 import Mamba2
 
 __all__ = [
     "ARCHITECTURES",

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lib.models.attention import SlidingWindowTransformer, SparseTransformer, Transformer
+from lib.models.attention.linear import LinearTransformer, TTTLinear
+from lib.models.attention.transformer import SlidingWindowTransformer, SparseTransformer, Transformer
 from lib.models.base import SequenceModel
-from lib.models.diagonal_ssm import DiagonalSSM
-from lib.models.linear_attention import LinearTransformer
-from lib.models.mamba import Mamba
-from lib.models.mamba2 import Mamba2
-from lib.models.recurrent import LSTM, VanillaRNN
-from lib.models.relu_networks import ReluRNN, ReluSSM
-from lib.models.ttt_linear import TTTLinear
+from lib.models.recurrent.basic import LSTM, VanillaRNN
+from lib.models.recurrent.relu import ReluRNN, ReluSSM
+from lib.models.state_space.diagonal import DiagonalSSM
+from lib.models.state_space.mamba import Mamba
+from lib.models.state_space.mamba2 import Mamba2
 
 ARCHITECTURES: dict[str, type[SequenceModel]] = {
     "rnn": VanillaRNN,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lib.processes.checks import whole_number
+from lib.checks import whole_number
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from lib.models.base import SequenceModel
-from lib.models.mamba import Mamba, MambaMixer
-from lib.models.mamba2 import Mamba2, Mamba2Mixer
+from lib.models.state_space.mamba import Mamba, MambaMixer
+from lib.models.state_space.mamba2 import Mamba2, Mamba2Mixer
 
 AROUND = {  # our name -> theirs, of everything that is not in a block
     "transformers": {"embedding.weight": "backbone.embeddings.weight"},

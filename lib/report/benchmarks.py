@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lib import ROOT
-from lib.report import provenance
+from lib import ROOT, inputs
 from lib.report.comparison import show
 from lib.report.page import show_on_page
+from lib.runs import provenance
 
 FOLDER = ROOT / "results" / "benchmarks"
 Row = Mapping[str, Any]
@@ -85,6 +85,7 @@ def _flat(value: Any) -> str:
 
 def load(folder: Path = FOLDER) -> list[Benchmark]:
     """The recorded benchmarks in ``folder``, by file name; ``ValueError`` names a file that is not one."""
+    inputs.note_folder(folder, ".json")
     found = []
     for path in sorted(folder.glob("*.json")):
         try:

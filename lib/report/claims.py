@@ -1,6 +1,8 @@
-"""Check a claim where it is made: compare, refuse to go on if it fails, record, show one line on the page.
+"""Check a claim where it is made: compare, record, refuse to go on if it fails, show one line on the page.
 
 >>> check("shen-eq46", measured, expected, tolerance=1e-12, part="orthant probability")
+
+What ran and decides nothing is recorded too, by `undecided`.
 """
 
 from __future__ import annotations
@@ -13,17 +15,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lib.report import provenance, records
+from lib import sources
+from lib.report import records
 from lib.report.catalogue import Claim, find
 from lib.report.comparison import Comparison, inside_bounds, inside_interval, show, within_tolerance
-from lib.report.page import current_page, link, running_shell, show_on_page
+from lib.report.page import link, running_shell, show_on_page
+from lib.runs import provenance
 
-OUTCOMES = ("holds", "reduced", "corrected", "differs")
+STATED = ("holds", "reduced", "corrected", "differs")  # what a chapter may say that a check shows
 WORDS = {
     "holds": ("✓", "holds"),
     "reduced": ("◐", "holds at reduced scale"),
     "corrected": ("✎", "corrected"),
     "differs": ("✗", "differs"),
+    "undecided": ("◇", "ran, undecided"),
+    "fails": ("✗", "check fails"),
     "not yet": ("○", "not yet"),
 }  # status -> symbol and word: never colour alone
 
@@ -105,47 +111,73 @@ def check(
       the place of ``expected`` (under a bound: of ``measured``), must not agree;
     - ``"differs"``: the comparison with the paper must fail, and ``note`` says why.
 
-    ``paper`` is the paper's own number, for the scorecard. A failed check records nothing.
+    ``paper`` is the paper's own number, for the scorecard. A check that fails is recorded as ``"fails"`` before it
+    raises. What decides nothing is no check: see `undecided`.
     Raises ``ClaimFailed`` (an ``AssertionError``) if the outcome is not the stated one, ``ValueError`` for an
     unknown claim or outcome, NaN, empty arrays, or a comparison that is incomplete or cannot fail.
     """
     entry = find(claim)
     _refuse_unclear(outcome, printed, erratum, note)
     compared = compare(measured, expected, tolerance, relative, within, at_least, at_most, confidence)
-    sentence = compared.text
-    name = f"{claim} ({part})" if part else claim
+    problem, told = "", compared.text
     if compared.agrees is (outcome == "differs"):
         problem = "agrees with the paper, but is said to differ" if compared.agrees else "does not hold"
-        raise ClaimFailed(f"{name} {problem}: {sentence}. Claim: {entry.statement}")
-    if outcome == "corrected":
+    elif outcome == "corrected":
         if expected is None:
             wrong = compare(printed, None, tolerance, relative, within, at_least, at_most, confidence)
         else:
             wrong = compare(measured, printed, tolerance, relative, within, at_least, at_most, confidence)
         if wrong.agrees:
-            raise ClaimFailed(f"{name} needs no erratum {erratum}, the printed form agrees too: {wrong.text}")
-        sentence += f"; printed form gives {show(printed)} (erratum {erratum})"
-    if note:
-        sentence += f"; {note}"
-    verdict = Verdict(entry, part, outcome, sentence)
-    path = os.environ.get("BOOK_RECORDS")
-    if path:
-        arguments = {
-            "measured": measured,
-            "expected": expected,
-            "tolerance": tolerance,
-            "relative": relative,
-            "within": within,
-            "confidence": None if within is None else confidence,
-            "at_least": at_least,
-            "at_most": at_most,
-            "printed": printed,
-            "erratum": erratum,
-            "paper": paper,
-            "note": note,
-        }
-        records.append(Path(path), _record(verdict, compared) | records.plain(arguments))
+            problem, told = f"needs no erratum {erratum}, the printed form agrees too", wrong.text
+    arguments = {
+        "measured": measured,
+        "expected": expected,
+        "tolerance": tolerance,
+        "relative": relative,
+        "within": within,
+        "confidence": None if within is None else confidence,
+        "at_least": at_least,
+        "at_most": at_most,
+        "deviation": compared.deviation,
+        "printed": printed,
+        "erratum": erratum,
+        "paper": paper,
+        "note": note,
+    }
+    if problem:
+        name = f"{claim} ({part})" if part else claim
+        failure = ClaimFailed(f"{name} {problem}: {told}. Claim: {entry.statement}")
+        try:
+            _record(Verdict(entry, part, "fails", _joined(f"{problem}: {told}", note)), arguments | {"stated": outcome})
+        except (OSError, ValueError) as error:
+            raise failure from error
+        raise failure
+    if outcome == "corrected":
+        told += f"; printed form gives {show(printed)} (erratum {erratum})"
+    verdict = Verdict(entry, part, outcome, _joined(told, note))
+    _record(verdict, arguments)
     show_on_page(verdict)
+
+
+def undecided(claim: str, *, part: str, reason: str, sentence: str, note: str = "", paper: Any = None) -> None:
+    """Record and show that something ran for a part of a claim and decides nothing.
+
+    ``reason`` is one of "not converged", "seeds disagree", "interval too wide" and "precondition not met"; ``sentence``
+    says what was found and what was asked for; ``note`` and ``paper`` are those of `check`. Raises ``ValueError`` for
+    an unknown claim or reason, and without a part or a sentence.
+    """
+    entry = find(claim)
+    if reason not in records.REASONS:
+        raise ValueError(f"unknown reason {reason!r}, known: {', '.join(records.REASONS)}")
+    if not part or not sentence:
+        raise ValueError(f"{claim}: a part and a sentence are needed, given part={part!r}, sentence={sentence!r}")
+    verdict = Verdict(entry, part, "undecided", _joined(f"{reason}: {sentence}", note))
+    _record(verdict, {"reason": reason, "paper": paper, "note": note})
+    show_on_page(verdict)
+
+
+def _joined(*texts: str) -> str:
+    return "; ".join(text for text in texts if text)
 
 
 def compare(
@@ -180,8 +212,8 @@ def compare(
 
 
 def _refuse_unclear(outcome: str, printed: Any, erratum: int | None, note: str) -> None:
-    if outcome not in OUTCOMES:
-        raise ValueError(f"unknown outcome {outcome!r}, known: {', '.join(OUTCOMES)}")
+    if outcome not in STATED:
+        raise ValueError(f"unknown outcome {outcome!r}, known: {', '.join(STATED)}")
     if outcome == "corrected":
         if printed is None or not isinstance(erratum, int):
             raise ValueError("outcome 'corrected' needs erratum=number and printed=value of the printed form")
@@ -191,22 +223,25 @@ def _refuse_unclear(outcome: str, printed: Any, erratum: int | None, note: str) 
         raise ValueError("outcome 'differs' needs a note that explains the difference")
 
 
-def _record(verdict: Verdict, compared: Comparison) -> records.Record:
-    return {
+def _record(verdict: Verdict, arguments: records.Record) -> None:
+    path = os.environ.get("BOOK_RECORDS")
+    if not path:
+        return
+    origin = provenance.collect() | {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
+        "seed": _notebook_seed(),
+    }
+    told = {
         "claim": verdict.claim.id,
         "part": verdict.part,
         "outcome": verdict.outcome,
         "sentence": verdict.sentence,
-        "deviation": records.plain(compared.deviation),
         "profile": records.profile(),
-        "page": current_page(),
+        "page": sources.current_page(),
         "anchor": verdict.anchor,
-        "provenance": provenance.collect()
-        | {
-            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
-            "seed": records.plain(_notebook_seed()),
-        },
+        "provenance": origin,
     }
+    records.append(Path(path), records.plain(told | arguments))
 
 
 def _notebook_seed() -> Any:

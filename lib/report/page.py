@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
+
+from lib.sources import current_page
 
 
 def running_shell() -> Any:
@@ -23,11 +24,6 @@ def show_on_page(thing: Any) -> None:
     from IPython.display import display
 
     display(thing)
-
-
-def current_page() -> str:
-    """Name of the page being executed, such as ``book/scorecard`` (environment variable ``BOOK_PAGE``), or nothing."""
-    return os.environ.get("BOOK_PAGE", "")
 
 
 def link(page: str, anchor: str = "") -> str:

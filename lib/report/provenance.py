@@ -1,94 +1,19 @@
-"""Where a number comes from: device, versions, code, seed, data and runs, as a table that ends a chapter."""
+"""Where a number comes from: device, versions, code, seed, data and runs, as a table that ends a chapter.
+
+Of recorded runs a table of their own: how many, where and when, how long, and whether the code has moved on.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import html
-import importlib.metadata
-import platform
-import shutil
-import subprocess
-from collections.abc import Iterable
-from functools import lru_cache
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lib import ROOT
-from lib.machine import available_cores
 from lib.report.page import show_on_page
 from lib.report.records import profile
+from lib.runs.provenance import PACKAGES, collect
 
-PACKAGES = ("numpy", "scipy", "numba", "torch")
-
-
-@lru_cache(maxsize=1)
-def collect() -> dict[str, Any]:
-    """Versions, device and code version of this process, in a fixed order; looked up once."""
-    return {
-        "python": platform.python_version(),
-        **{name: _version(name) for name in PACKAGES},
-        "commit": _commit(),
-        "code": code_version(),
-        "device": device(),
-    }
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
-
-
-def code_version(folder: Path = ROOT / "lib") -> str:
-    """First 12 hex digits of the SHA-256 over names and contents of all Python files in ``folder``."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py"), key=lambda source: source.relative_to(folder).as_posix()):
-        content = path.read_bytes()
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{len(content)}\0".encode() + content)
-    return digest.hexdigest()[:12]
-
-
-def _commit() -> str:
-    """Short commit, with ``+`` if files that git follows have changed; ``unknown`` outside a checkout."""
-    try:
-        commit = _git("rev-parse", "--short", "HEAD")
-        changed = _git("status", "--porcelain", "--untracked-files=no")
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return commit + ("+" if changed else "")
-
-
-def _git(*arguments: str) -> str:
-    command = ["git", "-C", str(ROOT), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=10).stdout.strip()
-
-
-def device() -> str:
-    """CPU model and usable cores, and the CUDA devices that the driver reports."""
-    cores = available_cores()
-    return ", ".join([f"{_cpu_model()}, {cores} {'core' if cores == 1 else 'cores'}", *_gpus()])
-
-
-def _cpu_model() -> str:
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        for line in information.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def _gpus() -> list[str]:
-    # the driver's own tool answers in milliseconds, importing torch for it takes seconds
-    if shutil.which("nvidia-smi") is None:
-        return []
-    try:
-        query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-        names = subprocess.run(query, check=True, capture_output=True, text=True, timeout=10).stdout
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return [name.strip() for name in names.splitlines() if name.strip()]
+Record = Mapping[str, Any]
 
 
 class Footer:
@@ -126,7 +51,7 @@ def footer(seed: Any = None, corpora: Iterable[Any] = (), runs: Iterable[str] = 
         "device": found["device"],
         "versions": ", ".join(f"{name} {found[name]}" for name in ("python", *PACKAGES)),
         "commit": commit,
-        "code": f"{found['code']} (SHA-256 of lib)",
+        "code": f"{found['code']} (SHA-256 of lib and of imported experiments)",
     }
     if seed is not None:
         rows["seed"] = str(seed)
@@ -143,3 +68,49 @@ def _corpus(corpus: Any) -> str:
     if digest:
         parts.append(f"SHA-256 {digest[:12]}")
     return ", ".join(part for part in parts if part)
+
+
+class RecordedRuns(Footer):
+    """The table that says what recorded runs a page shows."""
+
+    caption = "The recorded runs on this page"
+
+
+def summary_of_runs(profile: str, records: Sequence[Record], planned: int) -> dict[str, str]:
+    """Rows of the table, by name. Raises ValueError without records."""
+    if not records:
+        raise ValueError("records: at least one run is allowed, got none")
+    origins = [record["provenance"] for record in records]
+    seconds = sum(origin["seconds"] for origin in origins)
+    dates = sorted(origin["date"][:10] for origin in origins)
+    stale = sum(bool(record.get("stale")) for record in records)
+    longest = max(origin["seconds"] for origin in origins)
+    rows = {
+        "profile": profile,
+        "runs": f"{len(records)} of {planned}"
+        + ("" if len(records) == planned else ": the others are not recorded yet"),
+        "device": _values(origins, "device"),
+        "versions": "; ".join(f"{name} {_values(origins, name)}" for name in ("python", "torch", "numpy")),
+        "commit": _values(origins, "commit"),
+        "recorded": dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}",
+        "time": f"{_duration(seconds)} in all, {_duration(longest)} for the longest",
+        "memory": f"at most {max(origin['peak_memory_MB'] for origin in origins):.0f} MB a process",
+    }
+    if stale:
+        rows["version"] = f"{stale} of these runs answer as an earlier version of the experiment did"
+    return rows
+
+
+def recorded_runs(profile: str, records: Sequence[Record], planned: int) -> None:
+    """Show the table on the page."""
+    show_on_page(RecordedRuns(summary_of_runs(profile, records, planned)))
+
+
+def _values(origins: Sequence[Record], key: str) -> str:
+    return ", ".join(sorted({str(origin.get(key, "unknown")) for origin in origins}))
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

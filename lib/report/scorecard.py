@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from lib import ROOT
 from lib.report import records as record_files
 from lib.report.catalogue import Claim, catalogue
-from lib.report.claims import OUTCOMES, WORDS
+from lib.report.claims import WORDS
 from lib.report.page import show_on_page
-from lib.report.records import PROFILES, Record
-from lib.report.scorecard_html import Counts, Table
+from lib.report.records import OUTCOMES, PROFILES, Record
+from lib.report.scorecard_html import Counts, Table, age, origin, tally
+from lib.runs import provenance
 
 COMMITTED = ROOT / "results" / "claims"
-STATUSES = (*OUTCOMES, "not yet")  # from good to bad, and unknown
+STATUSES = tuple(WORDS)  # in the order in which they are counted
 VERBS = {  # of one part and of several; parts that hold are never fewer than all
     "reduced": ("holds at reduced scale", "hold at reduced scale"),
     "corrected": ("is corrected", "are corrected"),
     "differs": ("differs", "differ"),
+    "undecided": ("is undecided", "are undecided"),
+    "fails": ("fails", "fail"),
 }
 
 
@@ -34,7 +38,7 @@ class Row:
 
     @property
     def status(self) -> str:
-        """The worst outcome over the parts: one part that differs makes the claim differ."""
+        """The worst outcome over the parts, in the order of ``records.OUTCOMES``."""
         if not self.parts:
             return "not yet"
         return max((str(part["outcome"]) for part in self.parts), key=OUTCOMES.index)
@@ -59,34 +63,69 @@ class Row:
         count, total = len(self._worst), len(self.parts)
         return "" if count == total else f"{count} of {total} parts {VERBS[self.status][count > 1]}"
 
+    @property
+    def older(self) -> str:
+        """Which records are of older code: "older code" if all, else as in "3 of 8 parts of older code", or nothing."""
+        count, total = sum(bool(part.get("older")) for part in self.parts), len(self.parts)
+        return "" if not count else "older code" if count == total else f"{count} of {total} parts of older code"
+
+
+@lru_cache(maxsize=256)
+def current_code(page: str) -> str:
+    """The code that a check on this page would be recorded with now, looked up once a process."""
+    return provenance.code_version(page or None)
+
 
 def load_records(folders: Iterable[Path] | None = None) -> list[Record]:
     """The committed records of ``results/claims`` and those in ``folders``.
 
     Default for ``folders``: the build under way, from the environment variable ``BOOK_RECORDS_DIR`` (folders separated
     as in ``PATH``). A missing folder holds no records. ``on_page`` says if the pages of ``folders`` hold the check;
-    a check recorded earlier is not on a page that was made without the corpus it needs.
+    a check recorded earlier is not on a page that was made without the corpus it needs, and one that failed is on none.
+    ``older`` says that another code than the present one of its page made the record.
     """
     if folders is None:
         folders = [Path(name) for name in os.environ.get("BOOK_RECORDS_DIR", "").split(os.pathsep) if name]
     live = record_files.load(folders)
-    places = {(record["page"], record["anchor"]) for record in live}
-    kept = record_files.load([COMMITTED])
-    return [record | {"on_page": (record["page"], record["anchor"]) in places} for record in (*kept, *live)]
+    places = {(record["page"], record["anchor"]) for record in live if record["outcome"] != "fails"}
+    return [
+        record
+        | {
+            "on_page": (record["page"], record["anchor"]) in places and record["outcome"] != "fails",
+            "older": record["provenance"]["code"] != current_code(record["page"]),
+        }
+        for record in (*record_files.load([COMMITTED]), *live)
+    ]
 
 
 def counting(records: Iterable[Record]) -> dict[tuple[str, str, str], Record]:
-    """For each (claim, part, page) the record that counts: of the highest profile, and of those the latest."""
-    best: dict[tuple[str, str, str], Record] = {}
+    """For each (claim, part, page) the record that counts.
+
+    Of one profile that is the latest of the present code, without any the latest; of several profiles the highest,
+    unless a check fails: no record of another profile hides that. If what counts is of older code, ``beside`` is the
+    record of the present code at the highest of the lower profiles that have one.
+    """
+    found: dict[tuple[str, str, str], dict[str, Record]] = defaultdict(dict)
     for record in records:
-        key = (record["claim"], record["part"], record["page"])
-        if key not in best or _rank(record) >= _rank(best[key]):
-            best[key] = record
-    return best
+        by_profile = found[record["claim"], record["part"], record["page"]]
+        last = by_profile.get(record["profile"])
+        if last is None or _freshness(record) >= _freshness(last):
+            by_profile[record["profile"]] = record
+    return {key: _deciding(by_profile) for key, by_profile in found.items()}
 
 
-def _rank(record: Record) -> tuple[int, str]:
-    return PROFILES.index(record["profile"]), str(record.get("provenance", {}).get("date", ""))
+def _freshness(record: Record) -> tuple[bool, str]:
+    return not record.get("older"), str(record.get("provenance", {}).get("date", ""))
+
+
+def _deciding(by_profile: dict[str, Record]) -> Record:
+    falling = sorted(by_profile.values(), key=lambda record: -PROFILES.index(record["profile"]))
+    failing = [record for record in falling if record["outcome"] == "fails"]
+    if failing:
+        return failing[0]
+    best, *lower = falling
+    beside = next((record for record in lower if not record.get("older")), None)
+    return best | {"beside": beside} if best.get("older") and beside else best
 
 
 def rows(records: Iterable[Record], paper: str | None = None) -> list[Row]:
@@ -113,30 +152,42 @@ def counts(shown: Sequence[Row]) -> dict[str, int]:
 
 
 def text_table(records: Iterable[Record], paper: str | None = None) -> str:
-    """The scorecard for a terminal: a line per claim, a line per part where there are several, and the counts."""
-    shown = rows(records, paper)
+    """The scorecard for a terminal: a line per claim, a line per part, and the counts."""
+    return _text(rows(records, paper))
+
+
+def _text(shown: Sequence[Row]) -> str:
     word_width = max(len(word) for _, word in WORDS.values())
     name_width = max(len(row.claim.id) for row in shown)
     lines = []
     for row in shown:
         symbol, word = WORDS[row.status]
-        share = f" ({row.share})" if row.share else ""
-        lines.append(f"{symbol} {word:<{word_width}}  {row.claim.id:<{name_width}}  {row.claim.where}{share}")
+        told = "; ".join(text for text in (row.share, row.older) if text)
+        told = f" ({told})" if told else ""
+        lines.append(f"{symbol} {word:<{word_width}}  {row.claim.id:<{name_width}}  {row.claim.where}{told}")
         for part in row.parts:
             title = f"{part['part']}: " if part["part"] else ""
-            lines.append(f"    {WORDS[part['outcome']][0]} {title}{part['sentence']} [{part['profile']}]")
-    total = ", ".join(f"{number} {WORDS[status][1]}" for status, number in counts(shown).items())
-    return "\n".join([*lines, "", f"{len(shown)} claims: {total}"])
+            facts = [part["profile"]]
+            if part.get("older"):
+                facts += [f"older code of {origin(part)}", *filter(None, [age(part)])]
+            symbol, word = WORDS[part["outcome"]]
+            lines.append(f"    {symbol} {title}{part['sentence']} [{', '.join(facts)}]")
+    return "\n".join([*lines, "", f"{len(shown)} claims: {tally(counts(shown), counts(_of_older_code(shown)))}"])
+
+
+def _of_older_code(shown: Sequence[Row]) -> list[Row]:
+    return [row for row in shown if row.older]
 
 
 def show(paper: str) -> None:
     """Show the table of one paper on the page."""
-    show_on_page(Table(paper, rows(load_records(), paper), text_table(load_records(), paper)))
+    shown = rows(load_records(), paper)
+    show_on_page(Table(paper, shown, _text(shown)))
 
 
 def show_counts() -> None:
-    """Show how many of all claims have each status, paper by paper."""
+    """Show how many of all claims have each status, paper by paper, and how many of these rest on older code."""
     everything = rows(load_records())
     papers = dict.fromkeys(row.claim.paper for row in everything)
     by_paper = {paper: counts([row for row in everything if row.claim.paper == paper]) for paper in papers}
-    show_on_page(Counts(by_paper, counts(everything)))
+    show_on_page(Counts(by_paper, counts(everything), counts(_of_older_code(everything))))

@@ -1,22 +1,29 @@
-"""The scorecard as HTML: a row per claim, its other checks folded under it, readable without colour and on a phone."""
+"""The scorecard as HTML: a row per claim, its other checks folded under it, readable without colour and on a phone.
+
+Recorded values are written as a table wants them: numbers to six digits, arrays by their number and their worst entry.
+"""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+import math
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from lib.report.catalogue import PAPERS, Claim
 from lib.report.claims import WORDS
+from lib.report.comparison import show
 from lib.report.page import link
 from lib.report.records import Record
-from lib.report.scorecard_values import allowed, ours, paper_value, shortened
 
 COLUMNS = ("Claim", "Verdict", "Paper", "Ours", "Allowed", "Check")
+LISTED = 3  # numbers that are written out; longer arrays are counted
+LONGEST_TEXT = 90  # characters of a mapping or a note in a table
 
 
 class ScoredClaim(Protocol):
-    """A claim, its status, the records that count for it, and which of them decides."""
+    """A claim, its status, the records that count for it, which of them decides, and if they are of older code."""
 
     @property
     def claim(self) -> Claim: ...
@@ -28,6 +35,8 @@ class ScoredClaim(Protocol):
     def decisive(self) -> Record: ...
     @property
     def share(self) -> str: ...
+    @property
+    def older(self) -> str: ...
 
 
 def verdict(status: str) -> str:
@@ -35,6 +44,14 @@ def verdict(status: str) -> str:
     symbol, word = WORDS[status]
     style = status.replace(" ", "-")
     return f'<span class="claim-word claim-{style}"><span aria-hidden="true">{symbol}</span> {word}</span>'
+
+
+def _older(text: str) -> str:
+    return f'<span class="claim-older"><span aria-hidden="true">↺</span> {text}</span>' if text else ""
+
+
+def _note(text: str) -> str:
+    return f'<span class="claim-note">{html.escape(text)}</span>' if text else ""
 
 
 def _named(claim: Claim) -> str:
@@ -60,15 +77,10 @@ def _check(record: Record) -> str:
 
 
 def _run(record: Record) -> str:
-    source = record.get("provenance", {})
     name = _page_name(record) if record["part"] else ""  # without a part it is the title already
-    facts = [
-        name,
-        record["profile"],
-        str(source.get("date", ""))[:10],
-        f"code {str(source.get('code', 'unknown'))[:7]}",
-    ]
-    return f'<span class="claim-note">{html.escape(", ".join(fact for fact in facts if fact))}</span>'
+    code = str(record.get("provenance", {}).get("code", "unknown"))[:7]
+    facts = [name, record["profile"], origin(record), f"{'older ' if record.get('older') else ''}code {code}"]
+    return _note(", ".join(fact for fact in facts if fact)) + _note(age(record))
 
 
 class Table:
@@ -102,13 +114,15 @@ def _table(paper: str, rows: Sequence[ScoredClaim]) -> str:
 
 def _claim(row: ScoredClaim) -> str:
     record = row.decisive
-    note = f'<span class="claim-note">{html.escape(record["note"])}</span>' if record.get("note") else ""
-    share = f'<span class="claim-note">{row.share}</span>' if row.share else ""
+    # what a failing or undecided check has to say stands in its sentence, with its note
+    spoken = record["outcome"] in ("fails", "undecided")
+    reason = record.get("reason") or ""
+    said = record["sentence"].removeprefix(f"{reason}: ") if spoken else record.get("note", "")
     values = (paper_value(row.claim, record), ours(record), allowed(record))
     cells = [
-        verdict(row.status) + share,
+        verdict(row.status) + _note(reason) + _note(row.share) + _older(row.older),
         *map(html.escape, values),
-        f"{_check(record)}{note}{_run(record)}",
+        f"{_check(record)}{_note(said)}{_run(record)}",
     ]
     named = zip(COLUMNS[1:], cells, strict=True)
     body = "".join(f'<td role="cell" data-column="{name}">{cell}</td>' for name, cell in named)
@@ -129,14 +143,21 @@ def _others(row: ScoredClaim) -> str:
 
 
 def _line(record: Record, decisive: Record) -> str:
-    told = f"{ours(record)} (allowed: {allowed(record)})"
-    if record.get("note"):
-        told += f"; {shortened(record['note'])}"
+    if record["outcome"] in ("fails", "undecided"):
+        told = shortened(record["sentence"])
+    else:
+        told = f"{ours(record)} (allowed: {allowed(record)})"
+        if record.get("note"):
+            told += f"; {shortened(record['note'])}"
     line = f"{verdict(record['outcome'])} {_check(record)}: {html.escape(told)}"
-    if (record["page"], record["profile"]) == (decisive["page"], decisive["profile"]):
-        return line
-    where = f"{_page_name(record)}, {record['profile']}".removeprefix(", ")
-    return f'{line} <span class="claim-where">[{where}]</span>'
+    if (record["page"], record["profile"]) != (decisive["page"], decisive["profile"]):
+        where = f"{_page_name(record)}, {record['profile']}".removeprefix(", ")
+        line += f' <span class="claim-where">[{where}]</span>'
+    if record.get("older"):
+        same = decisive.get("older") and origin(record) == origin(decisive)
+        line += f" {_older('older code' if same else f'older code of {html.escape(origin(record))}')}"
+        line += f' <span class="claim-where">{age(record)}</span>' if age(record) else ""
+    return line
 
 
 def _not_yet(paper: str, rows: Sequence[ScoredClaim]) -> str:
@@ -154,25 +175,166 @@ def _not_yet(paper: str, rows: Sequence[ScoredClaim]) -> str:
 
 
 class Counts:
-    """How many claims have each status, a row per paper and one for all."""
+    """How many claims have each status, a row per paper, one for all, and one for those on records of older code."""
 
-    def __init__(self, by_paper: Mapping[str, Mapping[str, int]], total: Mapping[str, int]) -> None:
-        self.by_paper, self.total = by_paper, total
+    def __init__(
+        self, by_paper: Mapping[str, Mapping[str, int]], total: Mapping[str, int], older: Mapping[str, int]
+    ) -> None:
+        self.by_paper, self.total, self.older = by_paper, total, older
 
     def __str__(self) -> str:
-        return ", ".join(f"{number} {WORDS[status][1]}" for status, number in self.total.items())
+        return tally(self.total, self.older)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{verdict(status)}</th>' for status in self.total)
-        named = [*((PAPERS.get(paper, paper), found) for paper, found in self.by_paper.items()), ("all", self.total)]
-        body = "".join(
-            f'<tr><th scope="row">{name}</th>{"".join(f"<td>{number}</td>" for number in found.values())}</tr>'
-            for name, found in named
-        )
+        statuses = counted(self.total)
+        head = "".join(f'<th scope="col">{verdict(status)}</th>' for status in statuses)
+        papers = [(PAPERS.get(paper, paper), found) for paper, found in self.by_paper.items()]
+        body = "".join(_row(name, [str(found[status]) for status in statuses]) for name, found in papers)
+        whole = _row("all", [str(self.total[status]) for status in statuses], "scorecard-all")
+        # of what nothing has run there is no record that could be old
+        aged = ["–" if status == "not yet" else str(self.older[status]) for status in statuses]
+        name = f"of which {_older(rest_on_older(self.older))}"
         return (
             '<div class="scorecard-scroll" role="region" aria-label="Claims by status" tabindex="0">'
             '<table class="scorecard-counts"><caption>Claims by status</caption>'
-            f'<thead><tr><th scope="col">Paper</th>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+            f'<thead><tr><th scope="col">Paper</th>{head}</tr></thead>'
+            f"<tbody>{body}{whole}{_row(name, aged, 'scorecard-older')}</tbody></table></div>"
         )
+
+
+def _row(name: str, cells: Sequence[str], style: str = "") -> str:
+    style = f' class="{style}"' if style else ""
+    return f'<tr{style}><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+
+
+def recorded(value: Any) -> str:
+    """A recorded value in short.
+
+    A number to six digits, up to three numbers one by one, a longer array as "10 values in [low, high]" whether it was
+    recorded in full or as a summary, a mapping by its entries, or by its keys if that is long.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, dict) and "shape" in value:
+        return _counted(math.prod(value["shape"]), value.get("smallest"), value.get("largest"))
+    if isinstance(value, dict):
+        text = "; ".join(f"{key} {recorded(entry)}" for key, entry in value.items())
+        return text if len(text) <= LONGEST_TEXT else f"{len(value)} entries: {', '.join(value)}"
+    if not isinstance(value, list):
+        return show(value)
+    numbers = list(_flat(value))
+    if len(numbers) <= LISTED:
+        return ", ".join(recorded(number) for number in numbers)
+    ordered = all(isinstance(number, int | float) for number in numbers)
+    return _counted(len(numbers), *((min(numbers), max(numbers)) if ordered else ()))
+
+
+def _counted(number: int, smallest: Any = None, largest: Any = None) -> str:
+    if smallest is None or largest is None:
+        return f"{number} values"
+    if smallest == largest:
+        return f"{number} values, all {float(smallest):.4g}"
+    return f"{number} values in [{float(smallest):.4g}, {float(largest):.4g}]"
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, list):
+        for entry in value:
+            yield from _flat(entry)
+    else:
+        yield value
+
+
+def _size(value: Any) -> int:
+    return math.prod(value["shape"]) if isinstance(value, dict) and "shape" in value else len(list(_flat(value)))
+
+
+def ours(record: Record) -> str:
+    """What was measured; of an array that was held against another one, how many values and the largest deviation.
+
+    Nothing for what is undecided: its sentence says what was found.
+    """
+    count = _size(record.get("measured"))
+    if record.get("tolerance") is None or record.get("deviation") is None or count <= LISTED:
+        return recorded(record.get("measured"))
+    return f"{count} values, largest deviation {float(record['deviation']):.2g}"
+
+
+def allowed(record: Record) -> str:
+    """What ``measured`` was held against: expected value and tolerance, the interval around it, or the bounds."""
+    expected = record.get("expected")
+    if record.get("tolerance") is not None:
+        scale = " relative" if record.get("relative") else ""
+        centre = recorded(expected) if _size(expected) <= LISTED else ""
+        return f"{centre} ± {float(record['tolerance']):.3g}{scale}".strip()
+    if record.get("within") is not None:
+        return _interval(record["within"], expected, record.get("confidence"))
+    bounds = [("≥", record.get("at_least")), ("≤", record.get("at_most"))]
+    return ", ".join(f"{sign} {recorded(bound)}" for sign, bound in bounds if bound is not None)
+
+
+def _interval(within: Any, expected: Any, confidence: Any) -> str:
+    sure = "" if confidence is None else f" ({100 * confidence:.6g} %)"
+    if _size(within) == 2:
+        return f"{recorded(expected)} in [{recorded(within)}]{sure}"
+    return f"expected in each of {_size(within) // 2} intervals{sure}"
+
+
+def paper_value(claim: Claim, record: Record | None = None) -> str:
+    """The paper's own number: as recorded, else the printed form, else what a claim that differs was held against."""
+    if record is None:
+        return recorded(claim.paper_value)
+    for key in ("paper", "printed"):
+        if record.get(key) is not None:
+            return recorded(record[key])
+    if record["outcome"] == "differs":
+        return recorded(record["expected"]) if record.get("expected") is not None else allowed(record)
+    return recorded(claim.paper_value)
+
+
+def shortened(text: str) -> str:
+    """A note cut at a word if it is long: the page with the check has all of it."""
+    return textwrap.shorten(text, LONGEST_TEXT, placeholder=" …")
+
+
+def origin(record: Record) -> str:
+    """Day and commit of a record."""
+    made = record.get("provenance", {})
+    return f"{str(made.get('date', ''))[:10]}, commit {made.get('commit', 'unknown')}"
+
+
+def age(record: Record) -> str:
+    """What the present code says of a part whose record is of older code, if it was run at a lower profile."""
+    beside = record.get("beside")
+    if not beside:
+        return ""
+    agrees = _side(beside) == _side(record)
+    return f"the {beside['profile']} check of the present code {'agrees' if agrees else f'says: {_word(beside)}'}"
+
+
+def _side(record: Record) -> str:
+    # at another scale the same finding has another word
+    return "holds" if record["outcome"] == "reduced" else str(record["outcome"])
+
+
+def _word(record: Record) -> str:
+    return WORDS[record["outcome"]][1]
+
+
+def counted(statuses: Mapping[str, int]) -> list[str]:
+    """The statuses to be counted: all, but that a check fails only where one does, for else there is no page."""
+    return [status for status, number in statuses.items() if number or status != "fails"]
+
+
+def tally(total: Mapping[str, int], older: Mapping[str, int]) -> str:
+    """Counts of claims by status in one line, and how many of the claims rest on records of older code."""
+    told = " · ".join(f"{total[status]} {WORDS[status][1]}" for status in counted(total))
+    return f"{told}; of which {rest_on_older(older)}"
+
+
+def rest_on_older(older: Mapping[str, int]) -> str:
+    """How many claims, by status, rest on records of older code."""
+    number = sum(older.values())
+    return f"{number} {'rests' if number == 1 else 'rest'} on records of older code"

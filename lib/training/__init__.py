@@ -1,8 +1,8 @@
 """Training: settings, tasks, the fit itself with its checkpoints, and generation from what was trained."""
 
 from lib.training.checkpoint import CheckpointError
-from lib.training.fit import Fit, fit
-from lib.training.generate import generate
+from lib.training.generation import generate
+from lib.training.loop import Fit, fit
 from lib.training.settings import FitSettings
 from lib.training.tasks import NextToken, Task, position_losses
 

@@ -1,4 +1,7 @@
-"""Character LSTMs that others have trained: weights of TensorFlow's BasicLSTMCell in our LSTM."""
+"""Character LSTMs that others have trained: weights of TensorFlow's BasicLSTMCell in our LSTM.
+
+Their vocabularies are fixed, too: text as their numbers, and what to do with characters that they lack.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,79 @@ import io
 import json
 import re
 import textwrap
+import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from lib.models.pretrained.characters import Characters, Unknown
-from lib.models.recurrent import LSTM
+from lib.models.recurrent.basic import LSTM
 from lib.processes.corpora.catalogue import entry
 from lib.processes.corpora.model_files import model_bytes
 
+Unknown = Literal["refuse", "simplify", "skip"]
+_PLAIN = {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "--", "…": "...", "æ": "ae", "œ": "oe", "Æ": "AE",
+          "Œ": "OE", "\t": " ", "\u00a0": " "}  # fmt: skip
 MODEL = "charrnn"
 _CELL = re.compile(r".*cell_(\d+)\|basic_lstm_cell\|(bias|biases|kernel|weights)$")
 _OUR_GATES = (0, 2, 1, 3)  # theirs are i, g, f, o in our letters (they write j for g); ours i, f, g, o
 _MENDED = {"  ": "u", "": "U"}  # what the vocabulary of "shakespeare" has in the places of these two letters
 _FORGET_BIAS = 1.0  # which BasicLSTMCell adds at run time
+
+
+class Characters:
+    """A vocabulary of single characters, numbered 0 .. size - 1.
+
+    numbers: character -> number. ``ValueError`` unless the numbers are 0 .. size - 1, each once.
+    """
+
+    def __init__(self, numbers: Mapping[str, int]) -> None:
+        if sorted(numbers.values()) != list(range(len(numbers))) or any(len(symbol) != 1 for symbol in numbers):
+            raise ValueError(f"characters: single characters numbered 0 .. {len(numbers) - 1} are allowed")
+        self.numbers = dict(numbers)
+        self.symbols = tuple(sorted(numbers, key=lambda symbol: numbers[symbol]))
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def encode(self, text: str, unknown: Unknown = "refuse") -> NDArray[np.int64]:
+        """Numbers of the characters of `text`, int64 (length,).
+
+        unknown: "refuse" raises ``ValueError`` with the characters that are not in the vocabulary; "simplify" writes
+        them plainly (straight quotes, letters without accents) if that is in the vocabulary, else as a space; "skip"
+        leaves them out. Also for another choice, and for "simplify" in a vocabulary without a space. O(length).
+        """
+        if unknown not in ("refuse", "simplify", "skip"):
+            raise ValueError(f"unknown: 'refuse', 'simplify' or 'skip' is allowed, got {unknown!r}")
+        strange = sorted(set(text) - set(self.numbers))
+        if strange and unknown == "refuse":
+            shown = ", ".join(f"{symbol!r} ({text.count(symbol)} times)" for symbol in strange[:8])
+            raise ValueError(
+                f"text: {len(self)} characters are known; unknown are {shown}{' and others' * (len(strange) > 8)}. "
+                "Choose unknown='simplify' or 'skip'"
+            )
+        table = {ord(symbol): "" if unknown == "skip" else self._plain(symbol) for symbol in strange}
+        written = text.translate(table)
+        codes = np.frombuffer(written.encode("utf-32-le"), dtype=np.uint32)
+        lookup = np.zeros(max(map(ord, self.symbols)) + 1, dtype=np.int64)
+        lookup[[ord(symbol) for symbol in self.symbols]] = np.arange(len(self))
+        return np.asarray(lookup[codes])
+
+    def decode(self, numbers: ArrayLike) -> str:
+        """The text of numbers."""
+        return "".join(self.symbols[number] for number in np.asarray(numbers).tolist())
+
+    def _plain(self, symbol: str) -> str:
+        letters = "".join(part for part in unicodedata.normalize("NFKD", symbol) if not unicodedata.combining(part))
+        for written in (_PLAIN.get(symbol), letters):
+            if written and all(part in self.numbers for part in written):
+                return written
+        if " " not in self.numbers:
+            raise ValueError(f"text: {symbol!r} is unknown and there is no space to write in its place")
+        return " "
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 Checksum = Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64}|sha1:[0-9a-f]{40}|md5:[0-9a-f]{32})$")]
 Layout = Literal["prose", "wrapped", "tokens", "samples", "weights"]
@@ -90,12 +90,12 @@ class Entry(_Record):
         """Write the common addresses into every file and the content's checksum into sources that are the file."""
         entry = dict(given)
         bases = entry.pop("bases", [])
-        assert isinstance(bases, list)
-        files = {}
-        for name, file in dict(entry.get("files", {})).items():  # type: ignore[call-overload]
-            plain = [{"url": base + name} for base in bases]
-            sources = [{"checksum": file["checksum"], **source} for source in file.get("sources", plain)]
-            files[name] = {**file, "sources": sources}
+        if not isinstance(bases, list) or not all(isinstance(base, str) for base in bases):
+            raise ValueError(f"bases: a list of addresses is allowed, got {bases!r}")
+        given_files = entry.get("files", {})
+        if not isinstance(given_files, dict):
+            return entry  # refused with the name of the field, as all that follows
+        files = {name: _with_sources(name, file, bases) for name, file in given_files.items()}
         if entry.get("layout") == WEIGHTS:  # a part of a model is a file
             entry["splits"] = {name: {"file": name} for name in files}
         return {**entry, "files": files}
@@ -110,6 +110,11 @@ class Entry(_Record):
             raise ValueError(f"{self.name}: the default split {self.default!r} is not one of {list(self.splits)}")
         return self
 
+    @property
+    def checksums(self) -> list[str]:
+        """What it is: the checksums of its files, or of the package that carries it."""
+        return [file.checksum for file in self.files.values()] if self.package is None else [self.package.checksum]
+
     def chosen(self, split: str | None) -> tuple[str, ...]:
         """The splits that ``split`` stands for; ``None`` is the default one, or all where there is no default."""
         if split is None:
@@ -119,11 +124,44 @@ class Entry(_Record):
         return (split,)
 
 
+def _with_sources(name: object, file: object, bases: list[str]) -> object:
+    if not isinstance(file, dict):
+        return file
+    sources = file.get("sources", [{"url": f"{base}{name}"} for base in bases])
+    if not isinstance(sources, list):
+        return file
+    own = {"checksum": file["checksum"]} if "checksum" in file else {}
+    return {**file, "sources": [own | source if isinstance(source, dict) else source for source in sources]}
+
+
 @lru_cache(maxsize=1)
 def entries() -> dict[str, Entry]:
     """The whole catalogue, in the order of the file."""
-    given = yaml.safe_load(Path(__file__).with_name("catalogue.yml").read_text(encoding="utf-8"))
-    return {name: Entry.model_validate({"name": name, **entry}) for name, entry in given.items()}
+    return read(Path(__file__).with_name("catalogue.yml"))
+
+
+def read(path: Path) -> dict[str, Entry]:
+    """The entries of a catalogue; ``ValueError`` names file, entry and field of what is missing, unknown or wrong."""
+    try:
+        given = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ValueError(f"{path} cannot be read as YAML: {error}. `git checkout` brings the catalogue back") from error
+    if not isinstance(given, dict):
+        raise ValueError(f"{path}: entries by name are allowed, got {type(given).__name__}")
+    return {name: _entry(path, name, fields) for name, fields in given.items()}
+
+
+def _entry(path: Path, name: object, fields: object) -> Entry:
+    if not isinstance(name, str) or not isinstance(fields, dict):
+        raise ValueError(f"{path}: {name!r} has to be a name with fields, got {fields!r}; its first lines list them")
+    try:
+        return Entry.model_validate({**fields, "name": name})
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(map(str, one['loc'])) or 'entry'}: {one['msg']}, got {one['input']!r:.80}"
+            for one in error.errors()
+        )
+        raise ValueError(f"{path}, {name}: {wrong}. The first lines of the file list the fields") from error
 
 
 def names() -> tuple[str, ...]:

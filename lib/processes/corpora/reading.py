@@ -1,7 +1,8 @@
-"""From bytes on disk to documents: decompression, checksum, decoding, paragraphs, samples."""
+"""From bytes on disk to documents: decompression, checksum, decoding, paragraphs, samples, starts of sentences."""
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
 import lzma
@@ -10,12 +11,19 @@ import zipfile
 import zlib
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lib.processes.corpora.catalogue import Bytes, Layout
 
 _BLANK = re.compile(r"\n[ \t]*\n\s*")
 _WRAP = re.compile(r"[ \t]*\n[ \t]*")
 _SAMPLE = re.compile(r"^=+ SAMPLE \d+ =+$\n?", re.MULTILINE)
 _END_OF_TEXT = "<|endoftext|>"
+_BEGIN = re.compile(
+    r"(?:\A|\n[ \t]*\n|(?<!\bMr)(?<!\bMrs)(?<!\bDr)(?<!\bSt)(?<!\bMessrs)(?<!\b[A-Z])[.!?][\"'”’)\]]*)\s*"
+    r"(?P<first>[\"'“‘(\[_]*[A-Z])"
+)
 
 
 def content(path: Path, member: str | None = None, cut: Bytes | None = None) -> bytes:
@@ -33,8 +41,9 @@ def content(path: Path, member: str | None = None, cut: Bytes | None = None) -> 
             data = _member(path, member)
         else:
             data = path.read_bytes()
-    except (lzma.LZMAError, zlib.error, EOFError, gzip.BadGzipFile, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} cannot be decompressed: {error}") from error
+    except (lzma.LZMAError, zlib.error, EOFError, gzip.BadGzipFile, zipfile.BadZipFile, RuntimeError) as error:
+        # RuntimeError: an encrypted archive, or one packed in a way that Python does not know
+        raise ValueError(f"{path} cannot be decompressed: {error}; pack it anew or fetch it again") from error
     return data if cut is None else data[cut[0] : cut[1]]
 
 
@@ -53,26 +62,39 @@ def digest(data: bytes, algorithm: str = "sha256") -> str:
     return f"{algorithm}:{hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()}"
 
 
-def check(data: bytes, checksum: str, what: str) -> None:
-    """``ValueError`` with both checksums if ``data`` is not what the catalogue expects."""
+def check(data: bytes, checksum: str, what: str, remedy: str = "") -> None:
+    """``ValueError`` with both checksums, and what to do, if ``data`` is not what the catalogue expects."""
     found = digest(data, checksum.partition(":")[0])
     if found != checksum:
-        raise ValueError(f"{what} has a wrong checksum: expected {checksum}, got {found} ({len(data)} bytes)")
+        hint = f"; {remedy}" if remedy else ""
+        raise ValueError(f"{what} has a wrong checksum: expected {checksum}, got {found} ({len(data)} bytes){hint}")
 
 
 def decode(data: bytes, what: str) -> str:
     """Text of UTF-8 bytes without byte-order mark, line ends as ``\\n``.
 
-    ``ValueError`` names the file and the offset of the first wrong byte.
+    ``ValueError`` names the file and the place of the first byte that is no UTF-8, or is NUL, which no text holds.
     """
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{what} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start} ({error.reason}); "
-            "convert the file to UTF-8"
+            f"{what} is not UTF-8: byte 0x{data[error.start]:02x} at {_place(data, error.start)} ({error.reason}); "
+            f"{_remedy(data)}"
         ) from error
+    if (start := data.find(0)) >= 0:
+        raise ValueError(f"{what} is no text: a NUL byte at {_place(data, start)}; {_remedy(data)}")
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _place(data: bytes, offset: int) -> str:
+    return f"offset {offset}, line {data.count(10, 0, offset) + 1}"
+
+
+def _remedy(data: bytes) -> str:
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "it begins as UTF-16 does: convert the file to UTF-8, `iconv -f UTF-16 -t UTF-8` does it"
+    return "convert the file to UTF-8"
 
 
 def unwrap(text: str) -> str:
@@ -96,3 +118,17 @@ def documents(text: str, layout: Layout) -> list[str]:
     if layout == "samples":
         return samples(text)
     return [unwrap(text) if layout == "wrapped" else text]
+
+
+def sentence_starts(text: str) -> NDArray[np.int64]:
+    """Places of characters at which a sentence begins, in order: those of the text, of paragraphs, and after . ! or ?
+
+    A capital letter has to follow, with its opening quotes, if any, and white space in between unless the text begins.
+    Titles (Mr. Mrs. Dr. St. Messrs.) and single capital letters before the point end no sentence. O(length).
+    """
+    found = (match for match in _BEGIN.finditer(text) if match.start("first") == 0 or _spaced(text, match))
+    return np.array([match.start("first") for match in found], dtype=np.int64)
+
+
+def _spaced(text: str, match: re.Match[str]) -> bool:
+    return text[match.start("first") - 1].isspace()

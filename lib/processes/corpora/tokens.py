@@ -1,4 +1,8 @@
-"""Text as integers: characters, words, or pieces of a byte-pair encoding trained on the text itself."""
+"""Text as integers: characters, words, or pieces of a byte-pair encoding.
+
+The pieces are those of an encoding trained on the text itself, or of one that is learned on some documents and reads
+others, with the places of its tokens.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,18 @@ import hashlib
 import importlib.metadata
 import json
 import re
-import tempfile
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lib.processes.corpora.places import cache_folder
+from lib.checks import whole_number
+from lib.machine import write_whole
+from lib.processes.corpora.places import cache_folder, writing_to
 
 Level = Literal["character", "word", "bpe"]
 BYTES = 256  # symbols that a byte-level encoding starts from
@@ -100,8 +106,7 @@ def encode_words(documents: Sequence[str], as_distributed: bool) -> Tokens:
 def encode_bpe(documents: Sequence[str], vocabulary_size: int, text_hash: str) -> Tokens:
     """Byte-level byte-pair encoding of ``vocabulary_size`` symbols trained on these documents (Sennrich et al. 2016).
 
-    The trained encoding is kept in the cache folder under a name made of the text's hash, the size and the trainer's
-    version.
+    The trained encoding is kept in the cache folder, see `trained_tokenizer`.
     """
     if vocabulary_size < BYTES:
         raise ValueError(f"a byte-level vocabulary has at least {BYTES} symbols, got vocabulary_size={vocabulary_size}")
@@ -113,26 +118,64 @@ def encode_bpe(documents: Sequence[str], vocabulary_size: int, text_hash: str) -
 
 
 def trained_tokenizer(documents: Sequence[str], vocabulary_size: int, text_hash: str) -> Any:
-    from tokenizers import Tokenizer
+    """An encoding of ``vocabulary_size`` symbols trained on documents; ``text_hash`` is that of their joined text.
 
-    settings = json.dumps([text_hash, vocabulary_size, importlib.metadata.version("tokenizers")])
+    It is kept in the cache folder under a name made of the hash, the lengths of the documents, the size and the
+    trainer's version. Where it cannot be kept, or what is kept is damaged, it is trained, and a warning says so.
+    """
+    lengths = [len(document) for document in documents]
+    settings = json.dumps([text_hash, lengths, vocabulary_size, importlib.metadata.version("tokenizers")])
     path = cache_folder() / "bpe" / f"{hashlib.sha256(settings.encode()).hexdigest()[:24]}.json"
     if path.is_file():
-        return Tokenizer.from_file(str(path))
+        try:
+            return _kept(path, vocabulary_size)
+        except (OSError, ValueError) as error:
+            warnings.warn(f"{error}; the byte pairs are trained again", stacklevel=2)
     tokenizer = _train(documents, vocabulary_size)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as temporary:
-        temporary.write(tokenizer.to_str())
-    Path(temporary.name).replace(path)  # complete or not at all, also when two notebooks train at once
+    try:
+        with writing_to(path.parent):
+            write_whole(path, tokenizer.to_str())
+    except OSError as error:
+        warnings.warn(f"the trained byte pairs are not kept for the next time: {error}", stacklevel=2)
     return tokenizer
 
 
-def _train(documents: Sequence[str], vocabulary_size: int) -> Any:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+def _kept(path: Path, vocabulary_size: int) -> Any:
+    """The encoding in a file; ``ValueError`` names file and field unless it is one that `_train` has written."""
+    from tokenizers import Tokenizer
+
+    expected = json.loads(_untrained().to_str())
+    try:
+        text = path.read_text(encoding="utf-8")
+        kept = json.loads(text)
+        frame = {**kept, "model": {**kept["model"], "vocab": {}, "merges": []}}
+        numbers = sorted(kept["model"]["vocab"].values())
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is no byte-pair encoding ({error!r})") from error
+    wrong = sorted(name for name in {*frame, *expected} if frame.get(name) != expected.get(name))
+    if numbers != list(range(len(numbers))) or not BYTES <= len(numbers) <= vocabulary_size:
+        wrong.append("model.vocab")
+    if wrong:
+        raise ValueError(f"{path} is no byte-pair encoding of {vocabulary_size} symbols (field {', '.join(wrong)})")
+    try:
+        return Tokenizer.from_str(text)
+    except Exception as error:  # tokenizers raises nothing narrower
+        raise ValueError(f"{path} is no byte-pair encoding (field model.merges: {error})") from error
+
+
+def _untrained() -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def _train(documents: Sequence[str], vocabulary_size: int) -> Any:
+    from tokenizers import pre_tokenizers, trainers
+
+    tokenizer = _untrained()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(vocab_size=vocabulary_size, initial_alphabet=alphabet, show_progress=False)
     tokenizer.train_from_iterator(list(documents), trainer)
@@ -149,3 +192,46 @@ def _bytes_of(symbols: str) -> bytes:
 
 def _offsets(lengths: Iterable[int]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(np.fromiter(lengths, dtype=np.int64))]).astype(np.int64)
+
+
+class Pieces(NamedTuple):
+    """One document as tokens."""
+
+    tokens: NDArray[np.int64]  # (length,)
+    places: NDArray[np.int64]  # (length,), characters before the token
+    ends: NDArray[np.int64]  # (length,), characters before what follows
+
+    def starts_at(self, characters: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Tokens that begin at one of these characters, or at the blank before it if they hold both."""
+        with_blank = np.isin(self.places + 1, characters) & (self.ends > self.places + 1)
+        return np.flatnonzero(np.isin(self.places, characters) | with_blank)
+
+
+class BytePairs:
+    """Byte-level byte-pair encoding with `merges` merges (Sennrich et al. 2016), learned on `documents` alone.
+
+    The 256 bytes are symbols of their own, so that no text has an unknown one. Raises ValueError for merges < 0, and
+    if the documents have too few pairs for so many.
+    """
+
+    def __init__(self, documents: Sequence[str], merges: int) -> None:
+        size = BYTES + whole_number(merges, "merges", 0)
+        digest = hashlib.sha256("\n".join(documents).encode("utf-8")).hexdigest()
+        self._tokenizer: Any = trained_tokenizer(documents, size, digest)
+        self.vocabulary: int = self._tokenizer.get_vocab_size()
+        if self.vocabulary < size:
+            raise ValueError(
+                f"merges: {len(documents)} documents have only {self.vocabulary - BYTES} merges, got {merges}"
+            )
+        symbols = (self._tokenizer.id_to_token(number) for number in range(self.vocabulary))
+        self._bytes = np.array([len(symbol) for symbol in symbols])  # one printable character stands for a byte
+
+    def encode(self, text: str) -> Pieces:
+        """Tokens of a text and their places. Raises ValueError if they do not hold every byte of it. O(length)."""
+        found = self._tokenizer.encode(text)
+        tokens = np.array(found.ids, dtype=np.int64)
+        held, needed = int(self._bytes[tokens].sum()), len(text.encode("utf-8"))
+        if held != needed:
+            raise ValueError(f"the encoding leaves {needed - held} of {needed} bytes of the text without a token")
+        offsets = np.array(found.offsets, dtype=np.int64).reshape(-1, 2)
+        return Pieces(tokens, offsets[:, 0], offsets[:, 1])

@@ -1,0 +1,1 @@
+"""What one question alone needs: its sweep, what one run does, what the records say."""

@@ -1,0 +1,1 @@
+"""Networks on binary sequences whose information falls as a power law."""

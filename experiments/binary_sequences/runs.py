@@ -1,0 +1,247 @@
+"""Records of the binary sequences, sorted by network and reduced to what a chapter shows of them.
+
+The numbers behind the statements have one column for every seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from experiments.binary_sequences.grouped_curve import GroupedCurve, shared
+from lib.runs.definition import Experiment
+from lib.training.loop import FINISHED_BY_PATIENCE
+from lib.training.settings import FitSettings
+
+Record = Mapping[str, Any]
+Floats = npt.NDArray[np.float64]
+_LENGTH_OF_TRAINING = {"epochs", "patience"}  # settings of `fit` that make no variant
+Axis = Literal["width", "depth"]
+
+
+@dataclass(frozen=True)
+class Network:
+    """What was trained, but for the seed. variant: choices that differ from the family's, "" if none."""
+
+    architecture: str
+    width: int
+    depth: int = 1
+    variant: str = ""
+
+    def __str__(self) -> str:
+        size = f"{self.width}" if self.depth == 1 else f"{self.width}×{self.depth}"
+        return f"{size}, {self.variant}" if self.variant else size
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """One record. What is measured is computed when it is first asked for, from the record alone."""
+
+    network: Network
+    seed: int
+    result: Mapping[str, Any]
+
+    @property
+    def generated(self) -> bool:
+        """False for a training that diverged in its first epoch and left no network to draw from."""
+        return "information" in self.result
+
+    @property
+    def validation_loss(self) -> float:
+        """Smallest over the epochs, nats a symbol; infinite if there is none."""
+        return float(min(self.result["validation_losses"], default=np.inf))
+
+    @property
+    def converged(self) -> bool:
+        """Training ended because the validation loss had ceased to improve, not because the epochs were over."""
+        return bool(self.result["reason"] == FINISHED_BY_PATIENCE)
+
+    @cached_property
+    def measured(self) -> GroupedCurve:
+        """Two-point information of the generated sequences."""
+        return GroupedCurve(
+            np.array(self.result["information"], dtype=np.float64),
+            np.array(self.result["group_lags"], dtype=np.int64),
+            np.array(self.result["information_by_group"], dtype=np.float64),
+        )
+
+    @property
+    def divergences(self) -> Floats:
+        """Kullback-Leibler divergence from the true next-symbol law to the model's, t = 2, 3, ..., nats, exact."""
+        losses: Floats = np.array(self.result["exact_losses"], dtype=np.float64)
+        return losses - np.array(self.result["true_conditional_entropies"], dtype=np.float64)
+
+
+def trained_runs(records: Iterable[Record]) -> list[TrainedRun]:
+    """The records as runs, by architecture, variant, depth, width and seed."""
+    runs = [TrainedRun(network_of(record), record["seed"], record["result"]) for record in records]
+    return sorted(runs, key=lambda run: (*_order(run.network), run.seed))
+
+
+def network_of(record: Record) -> Network:
+    """Which network a record is of; settings that are not those of its family make a variant, named by them."""
+    parameters = record["parameters"]
+    family = _families()[parameters["architecture"]]
+    usual = {**family.get("options", {}), **FitSettings(**family.get("fit", {})).model_dump()}
+    chosen = {**parameters["options"], **parameters["fit"]}
+    different = {
+        key: value
+        for key, value in chosen.items()
+        if key not in _LENGTH_OF_TRAINING and (key not in usual or usual[key] != value)
+    }
+    variant = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in sorted(different.items()))
+    return Network(parameters["architecture"], parameters["width"], parameters["depth"], variant)
+
+
+def of_network(
+    runs: Iterable[TrainedRun],
+    architecture: str,
+    width: int | None = None,
+    depth: int | None = 1,
+    variant: str | None = "",
+) -> dict[Network, list[TrainedRun]]:
+    """Runs that left a network, by network, seeds in order; None stands for every width, depth or variant."""
+    found: dict[Network, list[TrainedRun]] = {}
+    for run in runs:
+        network = run.network
+        asked = ((network.width, width), (network.depth, depth), (network.variant, variant))
+        if run.generated and network.architecture == architecture and all(b is None or a == b for a, b in asked):
+            found.setdefault(network, []).append(run)
+    return {network: found[network] for network in sorted(found, key=_order)}
+
+
+def best(runs: Sequence[TrainedRun]) -> TrainedRun:
+    """The seed with the smallest validation loss, as Shen chooses. Raises ValueError without runs."""
+    if not runs:
+        raise ValueError("runs: at least one is needed, got none")
+    return min(runs, key=lambda run: run.validation_loss)
+
+
+def mean_ratio(run: TrainedRun, law: npt.ArrayLike, first: int, last: int) -> float:
+    """Mean of I over the exact law (nats at lags 1, 2, ...) at lags first .. last."""
+    exact = np.asarray(law, dtype=np.float64)[first - 1 : last]
+    return float(np.mean(run.measured.curve[first - 1 : last] / exact))
+
+
+def law(runs: Iterable[TrainedRun]) -> str:
+    """The law that every seed names, or "undecided"."""
+    return shared(run.measured.law for run in runs)
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Correlation lengths, in symbols, along one axis of networks.
+
+    sizes: (n,) widths or depths. best: (n,), of the seed with the smallest validation loss. seeds: (n, s), NaN where a
+    seed is not there. textbook, sampling: (n, 2), 95 % intervals of `best`.
+    """
+
+    sizes: npt.NDArray[np.int64]
+    best: Floats
+    seeds: Floats
+    textbook: Floats
+    sampling: Floats
+
+
+def correlation_lengths(
+    networks: Mapping[Network, Sequence[TrainedRun]], axis: Literal["width", "depth"] = "width"
+) -> Lengths:
+    """Collect them. Raises ValueError without networks."""
+    if not networks:
+        raise ValueError("networks: at least one is needed, got none; are its runs recorded?")
+    seeds = np.full((len(networks), 1 + max(run.seed for runs in networks.values() for run in runs)), np.nan)
+    for row, runs in zip(seeds, networks.values(), strict=True):
+        for run in runs:
+            row[run.seed] = run.measured.xi
+    chosen = [best(runs).measured.correlation_length for runs in networks.values()]
+    nothing = (np.nan, np.nan)
+    return Lengths(
+        np.array([getattr(network, axis) for network in networks]),
+        np.array([np.nan if xi is None else xi.value for xi in chosen]),
+        seeds,
+        np.array([nothing if xi is None else xi.textbook for xi in chosen]),
+        np.array([nothing if xi is None or xi.sampling is None else xi.sampling for xi in chosen]),
+    )
+
+
+def _order(network: Network) -> tuple[str, str, int, int]:
+    return network.architecture, network.variant, network.depth, network.width
+
+
+@cache
+def _families() -> dict[str, Any]:
+    return Experiment("binary_sequences").families
+
+
+Networks = Mapping[Network, Sequence[TrainedRun]]
+
+
+def law_signs(networks: Networks, sizes: Sequence[int], seeds: int, axis: Axis = "width") -> Floats:
+    """Which law each run follows: -1 exponential, 0 undecided, 1 power law. As in `length_table`."""
+    return _table(networks, sizes, seeds, axis, lambda run: run.measured.sign)
+
+
+def length_table(networks: Networks, sizes: Sequence[int], seeds: int, axis: Axis = "width") -> Floats:
+    """Correlation lengths: (sizes, seeds + 1), the last column that of the best seed; NaN where there is none."""
+    return _table(networks, sizes, seeds, axis, lambda run: run.measured.xi)
+
+
+def ratio_to_law(
+    networks: Networks,
+    sizes: Sequence[int],
+    seeds: int,
+    law: npt.ArrayLike,
+    first: int,
+    last: int,
+    axis: Axis = "width",
+) -> Floats:
+    """Mean of I over the exact law (nats at lags 1, 2, ...) at lags first .. last. As in `length_table`."""
+    return _table(networks, sizes, seeds, axis, lambda run: mean_ratio(run, law, first, last))
+
+
+def growth(sizes: Sequence[int], lengths: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Does a length grow with the logarithm of a size, or with the size itself? lengths: (sizes, columns).
+
+    Returns, for each column, the slope of a straight line in ln(size), and ln of the squared residuals of the line in
+    the size over those of the line in its logarithm: positive where the logarithm is nearer. NaN where a length is
+    missing. Raises ValueError for fewer than 3 sizes and for other shapes.
+    """
+    size, table = np.asarray(sizes, dtype=np.float64), np.asarray(lengths, dtype=np.float64)
+    if size.ndim != 1 or size.size < 3 or table.ndim != 2 or len(table) != size.size:
+        raise ValueError(f"at least 3 sizes and lengths (sizes, columns) are needed, got {size.shape}, {table.shape}")
+    slopes, advantages = np.full((2, table.shape[1]), np.nan)
+    for column, values in enumerate(table.T):
+        if np.all(np.isfinite(values)):
+            slopes[column], logarithmic = _line(np.log(size), values)
+            advantages[column] = np.log(_line(size, values)[1] / logarithmic)
+    return slopes, advantages
+
+
+def place_between(lengths: npt.ArrayLike) -> Floats:
+    """Where the second of three lengths lies between the first (0) and the third (1): (3, columns) -> (columns,)."""
+    first, second, third = np.asarray(lengths, dtype=np.float64)
+    return np.asarray((second - first) / (third - first))
+
+
+def _line(x: Floats, y: Floats) -> tuple[float, float]:
+    """Slope and sum of squared residuals, not below what rounding leaves."""
+    slope, offset = np.polyfit(x, y, 1)
+    return float(slope), max(float(np.sum((y - slope * x - offset) ** 2)), 1e-20 * float(y @ y))
+
+
+def _table(
+    networks: Networks, sizes: Sequence[int], seeds: int, axis: Axis, number: Callable[[TrainedRun], float]
+) -> Floats:
+    table = np.full((len(sizes), seeds + 1), np.nan)
+    for network, runs in networks.items():
+        if getattr(network, axis) in sizes:
+            row = table[list(sizes).index(getattr(network, axis))]
+            for run in runs:
+                row[run.seed] = number(run)
+            row[-1] = number(best(runs))
+    return table

@@ -1,0 +1,1 @@
+"""Networks and counted blocks on long documents."""

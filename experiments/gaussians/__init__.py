@@ -1,0 +1,1 @@
+"""Networks on stacked hierarchical Gaussians, and what their states capture."""

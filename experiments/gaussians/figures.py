@@ -1,0 +1,306 @@
+"""Figures of Gaussian language models: KL by position, against length, against information and state.
+
+What they know of the second half stands beside what their state could hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from experiments.gaussians import collapse
+from experiments.gaussians.baselines import Baselines, baselines_of, in_bins, linear_state_information
+from experiments.gaussians.runs import NAMES, GaussianRun, Lengths, Model, Models
+from experiments.gaussians.statements import EqualEarlyLoss
+from lib.report import figures
+
+EXACT: dict[str, dict[str, Any]] = {
+    "nothing": {"color": "#555555", "linestyle": "-", "linewidth": 0.8},
+    "its own half": {"color": "#555555", "linestyle": (0, (1, 1)), "linewidth": 1.2},
+    "last 4 tokens": {"color": "#888888", "linestyle": "--", "linewidth": 0.8},
+    "last 16 tokens": {"color": "#888888", "linestyle": "-.", "linewidth": 0.8},
+    "last 64 tokens": {"color": "#888888", "linestyle": ":", "linewidth": 0.8},
+}
+"""Lines of predictors of known memory, by what they know."""
+LOSS = "KL (nats a number)"
+VARIANTS = "*psd"
+LOOKS = {"gpt2": ("#0072B2", "osd"), "mamba": ("#C8500A", "^vD<>H"), "mamba2": ("#00805E", "XPh")}
+LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
+Curve = Callable[[GaussianRun], float]
+LIMIT: dict[str, Any] = {"color": "#444444", "linestyle": "-", "linewidth": 0.9}
+SHARES = (-0.1, 1.4)
+
+
+def draw_positions(
+    models: Models, lengths: Sequence[int], lines: Sequence[str] = ("nothing", "its own half")
+) -> Figure:
+    """KL by position: a row of panels for each architecture, a column for each length; mean over seeds, seeds thin."""
+    kinds = list(dict.fromkeys(model.architecture for model in models))
+    figure: Figure
+    figure, panels = plt.subplots(
+        len(kinds), len(lengths), figsize=(6.5, 0.6 + 1.9 * len(kinds)), sharey=True, sharex="col", squeeze=False
+    )
+    for row, kind in zip(panels, kinds, strict=True):
+        own = {model: by_length for model, by_length in models.items() if model.architecture == kind}
+        for axes, length in zip(row, lengths, strict=True):
+            draw_position_curves(axes, own, length, lines)
+        row[0].set_ylabel(f"{NAMES[kind]}\n{LOSS}")
+        row[0].legend(handles=_handles(own), fontsize=8, handlelength=2.2, loc="lower right")
+    for axes, length in zip(panels[-1], lengths, strict=True):
+        axes.set_xlabel(f"position, $L$ = {length}")
+        logarithmic(axes, "x")
+    logarithmic(panels[0][0], "y")
+    return figure
+
+
+def draw_position_curves(
+    axes: Axes, models: Models, length: int, lines: Sequence[str], curve: str = "divergence"
+) -> None:
+    """One panel of it; curve: "divergence", or another that is recorded in bins."""
+    shown = [run for by_length in models.values() for run in by_length.get(length, ())]
+    if shown:
+        exact = baselines_of(shown[0]).curves()
+        for name in lines:
+            line = in_bins(exact[name], shown[0])
+            axes.plot(places_of(shown[0]), np.where(line > 1e-9, line, np.nan), **EXACT[name])
+    for by_length, style in zip(models.values(), styles_of(models), strict=True):
+        runs = by_length.get(length, ())
+        values = np.array([run.result[curve] for run in runs], dtype=np.float64)
+        for one in values:
+            axes.plot(places_of(runs[0]), one, color=style["color"], linewidth=0.4, alpha=0.6)
+        if runs:
+            axes.plot(places_of(runs[0]), values.mean(axis=0), **{**style, "markersize": 3}, markevery=(2, 5))
+    axes.set(xscale="log", yscale="log")
+
+
+def places_of(run: GaussianRun) -> Any:
+    """Middles of the recorded bins of positions, geometric."""
+    return np.sqrt(np.multiply(run.result["first_positions"], run.result["last_positions"]))
+
+
+def draw_averages(panels: Sequence[Axes], models: Models, lines: Sequence[Baselines], curve: Curve, label: str) -> None:
+    """A number of every run against the length: a panel for each architecture, means as lines, every seed a marker.
+
+    Panels of architectures that are not recorded yet stay empty.
+    """
+    for axes, kind in zip(panels, dict.fromkeys(model.architecture for model in models), strict=False):
+        own = {model: by_length for model, by_length in models.items() if model.architecture == kind}
+        for name, style in EXACT.items():
+            exact = [(line.length, line.curves()[name].mean()) for line in lines if name in line.curves()]
+            if exact and name != "its own half":
+                axes.plot(*zip(*exact, strict=True), **style)
+        for by_length, style in zip(own.values(), styles_of(own), strict=True):
+            points = [(length, curve(run)) for length, runs in by_length.items() for run in runs]
+            seeds = {**style, "linestyle": "none", "markersize": 4, "markerfacecolor": "none"}
+            axes.plot(*zip(*points, strict=True), **seeds)
+            means = {length: np.mean([curve(run) for run in by_length[length]]) for length in sorted(by_length)}
+            axes.plot(list(means), list(means.values()), **{**style, "marker": ""})
+        axes.set(xscale="log", xlabel="length $L$ (tokens)")
+        lengths = sorted({length for by_length in own.values() for length in by_length})
+        axes.set_xticks(lengths, [str(length) for length in lengths])
+        axes.minorticks_off()
+        axes.legend(handles=_handles(own), fontsize=8, title=NAMES[kind], title_fontsize=9, loc="lower center",
+                    bbox_to_anchor=(0.5, 1.0))  # fmt: skip
+    panels[0].set_ylabel(label)
+
+
+def draw_entropy(panels: Sequence[Sequence[Axes]], runs: Sequence[GaussianRun], length: int) -> None:
+    """The entropy of the process in two rows of panels: against the length, and by position at one length."""
+    measured = {run.length: run for run in sorted(runs, key=lambda run: run.length) if run.measured}
+    for axes in panels[0]:
+        axes.plot(list(measured), [run.result["average_entropy"] for run in measured.values()], **EXACT["its own half"])
+    for axes in panels[1] if length in measured else ():
+        run = measured[length]
+        axes.plot(places_of(run), run.result["entropy"], **EXACT["its own half"])
+
+
+def draw_courses(panels: Sequence[Axes], models: Models, lengths: Sequence[int]) -> None:
+    """Validation KL against the step, a panel for each length, every seed a line."""
+    for axes, length in zip(panels, lengths, strict=True):
+        for by_length, style in zip(models.values(), styles_of(models), strict=True):
+            for run in by_length.get(length, ()):
+                losses = np.array(run.result["validation_losses"], dtype=np.float64)
+                steps = run.parameters["epoch_steps"] * np.arange(1, losses.size + 1)
+                axes.plot(steps, losses, **{**style, "markersize": 3, "linewidth": 0.8}, markevery=(4, 8))
+        axes.set(xlabel=f"step, $L$ = {length}")
+        logarithmic(axes, "x")
+    logarithmic(panels[0], "y")
+    panels[0].set_ylabel(f"validation {LOSS}")
+    legend_above(panels, models)
+
+
+def draw_early_and_late(
+    panels: Sequence[Axes], models: Models, lengths: Sequence[int], found: Mapping[int, Mapping[Model, EqualEarlyLoss]]
+) -> None:
+    """Late KL against early KL of every run, a panel for each length, and a line through GPT2.
+
+    The line has the median of the exponents that were fitted to pairs of families.
+    """
+    for axes, length in zip(panels, lengths, strict=True):
+        for by_length, style in zip(models.values(), styles_of(models), strict=True):
+            points = [(run.early, run.late) for run in by_length.get(length, ())]
+            if points:
+                axes.plot(*zip(*points, strict=True), **{**style, "linestyle": "none", "markersize": 5})
+        reference = [r for m, rs in models.items() if m.architecture == "gpt2" for r in rs.get(length, ())]
+        if reference and found.get(length):
+            exponent = np.median([losses.exponent for losses in found[length].values()])
+            middle = np.log([(run.early, run.late) for run in reference]).mean(axis=0)
+            every = [run.early for rs in models.values() for run in rs.get(length, ())]
+            ends = np.array([0.9 * min(every), 1.1 * max(every)])
+            axes.plot(ends, np.exp(middle[1] + exponent * (np.log(ends) - middle[0])), **EXACT["nothing"])
+        axes.set(xlabel=f"KL, positions 1 to 16\n$L$ = {length}")
+        logarithmic(axes, "x")
+    logarithmic(panels[0], "y")
+    panels[0].set_ylabel("KL, second half\n(nats a number)")
+    legend_above(panels, models, 3, line=False)
+
+
+def draw_collapse(panels: Sequence[Axes], models: Models, names: Sequence[str]) -> None:
+    """KL against each of the variables named, every seed; larger markers are longer sequences, lines join the means."""
+    for axes, name in zip(panels, names, strict=True):
+        variable = collapse.VARIABLES[name]
+        for by_length, style in zip(models.values(), styles_of(models), strict=True):
+            for length, runs in by_length.items():
+                x = [np.exp(variable(run)) for run in runs]
+                seeds = {"linestyle": "none", "markerfacecolor": "none", "markersize": 1.5 + np.log2(length) / 2}
+                axes.plot(x, [run.average for run in runs], **{**style, **seeds})
+            means = [(np.exp(variable(runs[0])), np.mean([run.average for run in runs])) for runs in by_length.values()]
+            axes.plot(*zip(*sorted(means), strict=True), **{**style, "marker": "", "linewidth": 0.9})
+        axes.set(xlabel=name.removesuffix(" alone"))
+        logarithmic(axes, "x")
+    logarithmic(panels[0], "y")
+    panels[0].set_ylabel(LOSS)
+    legend_above(panels, models)
+
+
+def draw_variant(
+    panels: Sequence[Axes], plain: Lengths, changed: Lengths, lengths: Sequence[int], names: Sequence[str]
+) -> None:
+    """KL by position of one model with and without a change, every seed, a panel for each length."""
+    for axes, length in zip(panels, lengths, strict=True):
+        for by_length, style, name in zip((plain, changed), figures.styles(2), names, strict=True):
+            for number, run in enumerate(by_length.get(length, ())):
+                label = name if number == 0 else None
+                look = {**style, "markersize": 3, "linewidth": 1, "alpha": 0.8}
+                axes.plot(places_of(run), run.result["divergence"], **look, markevery=(2, 5), label=label)
+        axes.set(xlabel=f"position, $L$ = {length}", yscale="log")
+        logarithmic(axes, "x")
+    logarithmic(panels[0], "y")
+    panels[0].set_ylabel(LOSS)
+    if panels[0].lines:
+        panels[0].legend(fontsize=8)
+
+
+def styles_of(models: Iterable[Model]) -> Iterator[dict[str, Any]]:
+    """A colour for each architecture; line and marker for the size, open markers of their own for variants."""
+    places: dict[tuple[str, str], int] = {}
+    variants: list[str] = []
+    for model in models:
+        kind = (model.architecture, model.variant)
+        place = places[kind] = places.get(kind, -1) + 1
+        color, markers = LOOKS[model.architecture]
+        if model.variant:
+            variants = list(dict.fromkeys([*variants, model.variant]))
+            place, markers = variants.index(model.variant), VARIANTS
+        yield {
+            "color": color,
+            "linestyle": LINES[place % len(LINES)] if not model.variant else LINES[-1],
+            "marker": markers[place % len(markers)],
+            "markerfacecolor": "none" if model.variant else color,
+        }
+
+
+def logarithmic(axes: Axes, *names: str) -> None:
+    """Logarithmic axes of these names ("x", "y") with a few ticks that are written out, after all is drawn."""
+    for name in names:
+        axis = axes.xaxis if name == "x" else axes.yaxis
+        axes.set(**{f"{name}scale": "log"})
+        low, high = sorted(axes.get_xlim() if name == "x" else axes.get_ylim())
+        for steps in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 6, 8)):
+            decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+            ticks = [step * ten for ten in decades for step in steps if low <= step * ten <= high]
+            if len(ticks) >= 3:
+                break
+        if not ticks:  # hardly any range
+            ticks = [float(f"{value:.2g}") for value in np.geomspace(low, high, 4)[1:3]]
+        most = 4 if max(ticks) < 5000 else 3  # wide numbers need room
+        ticks = ticks[:: math.ceil(len(ticks) / most)]
+        axis.set_major_locator(FixedLocator(ticks))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_locator(NullLocator())
+
+
+def legend_above(panels: Sequence[Axes], models: Models, ncols: int = 4, line: bool = True) -> None:
+    """One legend of all models over the panels."""
+    handles = [
+        Line2D([], [], **{**style, "markersize": 4, **({} if line else {"linestyle": "none"})}, label=str(model))
+        for model, style in zip(models, styles_of(models), strict=True)
+    ]
+    panels[0].figure.legend(handles=handles, loc="outside upper center", ncols=ncols, fontsize=8)
+
+
+def _handles(models: Models) -> list[Line2D]:
+    styles = styles_of(models)
+    return [
+        Line2D([], [], **{**style, "markersize": 4}, label=_short(model))
+        for model, style in zip(models, styles, strict=True)
+    ]
+
+
+def _short(model: Model) -> str:
+    """The size alone, where a panel or a legend names the family."""
+    return str(model).removeprefix(NAMES[model.architecture]).lstrip(" -,") or model.name
+
+
+def draw_information(panels: Sequence[Axes], models: Models, lengths: Sequence[int]) -> None:
+    """Captured information against the size of the state, every seed, a panel for each length, as a share of all.
+
+    A thick bar beside it spans the bounds of the model's own information, if it is shorter than the axis. Horizontal:
+    the true information; dotted: the most that a linear state of so many numbers has.
+    """
+    for axes, length in zip(panels, lengths, strict=True):
+        shown = [run for by_length in models.values() for run in by_length.get(length, ())]
+        for by_length, style in zip(models.values(), styles_of(models), strict=True):
+            for run in by_length.get(length, ()):
+                at = run.state() * 1.05 ** (run.seed - 1)
+                value, error = (number / run.information for number in run.estimate("captured_information"))
+                axes.errorbar(at, value, error, **{**style, "linestyle": "none", "markersize": 4.5})
+                own = [run.estimate(f"own_information_{end}")[0] / run.information for end in ("lower", "upper")]
+                if own[1] - own[0] < SHARES[1] - SHARES[0]:
+                    axes.plot([at * 1.25] * 2, own, color=style["color"], linewidth=2.2, alpha=0.5)
+        if shown:
+            copies, layers = shown[0].parameters["copies"], shown[0].parameters["layers"]
+            sizes = np.geomspace(0.05 * min(run.state() for run in shown), 2 * max(run.state() for run in shown), 80)
+            best = linear_state_information(layers, copies, sizes) / shown[0].information
+            axes.plot(sizes, best, **EXACT["its own half"])
+            axes.axhline(1.0, **LIMIT)
+        axes.set(xlabel=rf"$\dim z$, $L$ = {length}", yscale="linear", ylim=SHARES)
+        logarithmic(axes, "x")
+    panels[0].set_ylabel("information, of what there is")
+    legend_above(panels, models, 3, line=False)
+
+
+def draw_restarted(axes: Axes, models: Models, lengths: Sequence[int]) -> None:
+    """The direct estimator started afresh over the true information, and the captured one (small), by length."""
+    for number, (by_length, style) in enumerate(zip(models.values(), styles_of(models), strict=True)):
+        shift = 1.06 ** (number - (len(models) - 1) / 2)
+        for length in lengths:
+            for run in by_length.get(length, ()):
+                value, error = run.estimate("restarted_direct")
+                look = {**style, "linestyle": "none", "markersize": 5}
+                axes.errorbar(length * shift, value / run.information, error / run.information, **look)
+    axes.axhline(1.0, **LIMIT)
+    axes.set(xscale="log", xlabel="length $L$ (tokens)", ylabel="started afresh / true information")
+    axes.set_yscale("symlog", linthresh=1, linscale=2)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_xticks(list(lengths), [str(length) for length in lengths])
+    axes.minorticks_off()
+    legend_above([axes], models, 3, line=False)

@@ -1,0 +1,1 @@
+"""The landing page: one figure of the memory of text, drawn from scratch."""

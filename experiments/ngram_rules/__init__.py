@@ -1,0 +1,1 @@
+"""Networks that learn n-gram rules by gradient descent."""

@@ -1,0 +1,1 @@
+"""Bipartite information of text, as language models see it."""

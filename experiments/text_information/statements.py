@@ -1,0 +1,157 @@
+"""The numbers behind the statements about text, with intervals from resampled documents, and how they are judged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
+
+from experiments.text_information.runs import FROM, TextRun
+from lib.information.intervals import UNKNOWN, Interval
+from lib.report.verdicts import judge
+
+Floats = NDArray[np.float64]
+FEWEST = 5  # models in a rank correlation
+EXPONENTS = np.linspace(-0.5, 1.5, 401)  # tried for a power law in I itself
+
+
+def exponent(run: TextRun, estimator: str, ratio: int = 2) -> Interval:
+    """beta from 16 characters on; unknown where the estimate is not positive at some length."""
+    law = run.law(estimator, ratio)
+    return UNKNOWN if law is None else Interval(law.exponent, *law.interval)
+
+
+def power_law_advantage(run: TextRun, estimator: str) -> Interval:
+    """Is a power law nearer to the curve than a line in ln L? (R_log - R_pow) / (R_log + R_pow), from -1 to 1.
+
+    R: squared residuals over variances, of the nearest a + b ln L and of the nearest A L^beta, two parameters each,
+    from 16 characters on. The interval is that of resampled documents, for the lengths share theirs.
+    """
+    curve = run.curve(estimator)
+    if curve is None or (curve := curve.beyond(FROM / run.token_length)).lengths.size < 4:
+        return UNKNOWN
+    weights = 1.0 / curve.resampled.var(axis=0, ddof=1)
+    value = _advantage(curve.lengths, curve.by_group.mean(axis=0)[None], weights)[0]
+    return _interval(float(value), _advantage(curve.lengths, curve.resampled, weights))
+
+
+def difference_of_exponents(first: tuple[TextRun, str, int], second: tuple[TextRun, str, int]) -> Interval:
+    """beta of the first less that of the second; each a run, an estimator and L/l.
+
+    Pairs of replicates draw the same documents where both runs have as many, else they are independent.
+    """
+    laws = [run.law(estimator, ratio) for run, estimator, ratio in (first, second)]
+    if laws[0] is None or laws[1] is None:
+        return UNKNOWN
+    return _interval(laws[0].exponent - laws[1].exponent, laws[0].exponents - laws[1].exponents)
+
+
+def rank_correlation(quality: ArrayLike, values: ArrayLike, resampled: ArrayLike) -> Interval:
+    """Spearman's correlation of quality (models,) with values (models,), and with resampled ones (models, replicates).
+
+    Models without a value are left out, in replicates too; unknown for fewer than FEWEST. Raises ValueError for shapes
+    that do not belong together.
+    """
+    order, measured, drawn = (np.asarray(given, dtype=np.float64) for given in (quality, values, resampled))
+    if order.ndim != 1 or measured.shape != order.shape or drawn.ndim != 2 or len(drawn) != order.size:
+        raise ValueError(
+            f"quality (models,), values (models,) and resampled (models, replicates) are needed, got {order.shape}, "
+            f"{measured.shape} and {drawn.shape}"
+        )
+    kept = np.isfinite(order) & np.isfinite(measured)
+    if kept.sum() < FEWEST:
+        return UNKNOWN
+    replicates = [
+        _spearman(order[kept][fine], column[fine]) if (fine := np.isfinite(column)).sum() >= FEWEST else math.nan
+        for column in drawn[kept].T
+    ]
+    return _interval(_spearman(order[kept], measured[kept]), np.array(replicates))
+
+
+def exponent_against_quality(runs: Sequence[TextRun], estimator: str) -> Interval:
+    """Rank correlation of beta with quality, -loss a character, over runs."""
+    laws = [run.law(estimator) for run in runs]
+    count = next((law.exponents.size for law in laws if law is not None), 1)
+    values = [math.nan if law is None else law.exponent for law in laws]
+    drawn = [np.full(count, math.nan) if law is None else law.exponents for law in laws]
+    return rank_correlation([-run.loss for run in runs], values, np.array(drawn).reshape(len(runs), count))
+
+
+def information_against_quality(runs: Sequence[TextRun], estimator: str) -> Interval:
+    """Rank correlation of the estimate at the longest L with quality."""
+    curves = [run.curve(estimator) for run in runs]
+    count = next((len(curve.resampled) for curve in curves if curve is not None), 1)
+    values = [math.nan if curve is None else float(curve.by_group[:, -1].mean()) for curve in curves]
+    drawn = [np.full(count, math.nan) if curve is None else curve.resampled[:, -1] for curve in curves]
+    return rank_correlation([-run.loss for run in runs], values, np.array(drawn).reshape(len(runs), count))
+
+
+def change_by_correction(run: TextRun) -> tuple[Floats, list[Interval]]:
+    """Lengths, and (corrected - uncorrected) / uncorrected of the direct estimate there; empty without both.
+
+    Unknown where the uncorrected estimate is not positive.
+    """
+    after, before = run.curve("direct"), run.curve("uncorrected")
+    if after is None or before is None:
+        return np.empty(0), []
+    values = _relative(after.by_group.mean(axis=0), before.by_group.mean(axis=0))
+    drawn = _relative(after.resampled, before.resampled)
+    return after.lengths, [_interval(float(value), column) for value, column in zip(values, drawn.T, strict=True)]
+
+
+def magnitude(measured: Interval) -> Interval:
+    """Of a number that may be negative; an interval around zero begins at zero."""
+    low, high = sorted(map(abs, measured.ends))
+    return Interval(abs(measured.value), 0.0 if measured.low < 0 < measured.high else low, high)
+
+
+def chance_level(models: int, share: float = 0.05, draws: int = 20000) -> float:
+    """Spearman's correlation that a share of random orders of so many models exceed."""
+    random = np.random.default_rng(0)
+    orders = random.permuted(np.tile(np.arange(models, dtype=np.float64), (draws, 1)), axis=1)
+    straight = np.arange(models) - (models - 1) / 2
+    return float(np.quantile(orders @ straight / float(straight @ straight), 1.0 - share))
+
+
+def judge_measured(claim: str, measured: Interval, **asked: Any) -> str:
+    """`judge` an interval over documents: of one model, which has no seeds."""
+    return judge(claim, measured, fewest=0, **asked)
+
+
+def _relative(after: Floats, before: Floats) -> Floats:
+    positive = before > 0
+    return np.asarray(np.where(positive, after / np.where(positive, before, 1.0) - 1.0, math.nan))
+
+
+def _advantage(lengths: Floats, curves: Floats, weights: Floats) -> Floats:
+    logarithm = _squares(curves, weights, np.stack([np.ones(lengths.size), np.log(lengths)]))
+    powers = np.stack([_squares(curves, weights, (lengths**beta)[None]) for beta in EXPONENTS])
+    power = powers.min(axis=0)
+    return np.asarray((logarithm - power) / (logarithm + power))
+
+
+def _squares(curves: Floats, weights: Floats, basis: Floats) -> Floats:
+    """Weighted squared residuals of every curve (m, n) against the nearest combination of a basis (k, n)."""
+    root = np.sqrt(weights)
+    plane, _ = np.linalg.qr((basis * root).T)  # (n, k), orthonormal
+    scaled = curves * root
+    rest = scaled - (scaled @ plane) @ plane.T
+    return np.asarray(np.maximum((rest**2).sum(axis=1), 1e-12 * (scaled**2).sum(axis=1)))
+
+
+def _spearman(first: Floats, second: Floats) -> float:
+    ranks = [rankdata(given) - (len(given) + 1) / 2 for given in (first, second)]
+    scale = math.sqrt(float(ranks[0] @ ranks[0]) * float(ranks[1] @ ranks[1]))
+    return float(ranks[0] @ ranks[1]) / scale if scale > 0 else math.nan
+
+
+def _interval(value: float, replicates: Floats) -> Interval:
+    """Percentiles; without an interval if more replicates have no value than it leaves out."""
+    known = replicates[np.isfinite(replicates)]
+    if not math.isfinite(value) or known.size < 0.975 * replicates.size:
+        return Interval(value, math.nan, math.nan)
+    return Interval(value, *map(float, np.quantile(known, [0.025, 0.975])))

@@ -1,0 +1,1 @@
+"""Two-point information of characters, words and byte pairs."""

@@ -1,0 +1,46 @@
+"""A new question of the book: its sweep, its run, its test and its chapter, written as a small example that works."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from string import Template
+
+import yaml
+
+from lib import ROOT
+from lib.machine import write_whole
+
+TEMPLATES = Path(__file__).with_suffix(".yml")
+
+
+def files_of(question: str, part: str, title: str) -> dict[str, str]:
+    """The files of a question, path from the root -> text."""
+    filled = {"question": question, "part": part, "title": title, "label": question.replace("_", "-")}
+    templates = yaml.safe_load(TEMPLATES.read_text(encoding="utf-8"))
+    return {Template(path).substitute(filled): Template(text).substitute(filled) for path, text in templates.items()}
+
+
+def create(question: str, part: str, title: str = "", root: Path = ROOT) -> list[Path]:
+    """Write the files of a question that is not there yet, and return them; `_toc.yml` is left to its author.
+
+    question: a name of Python; part: a folder of `notebooks`; title: of the chapter, default made of the name. Raises
+    ValueError for another name or part, and where one of the files exists: then nothing is written.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", question):
+        raise ValueError(f"question: a name such as copied_words is allowed, got {question!r}")
+    parts = sorted(path.name for path in (root / "notebooks").iterdir() if path.is_dir())
+    if part not in parts:
+        raise ValueError(f"part: one of {', '.join(parts)} is allowed, got {part!r}")
+    title = title or question.replace("_", " ").capitalize()
+    if not re.fullmatch(r"[\w ,()'–-]+", title):
+        raise ValueError(f"title: letters, digits, spaces and commas are allowed, got {title!r}")
+    files = {root / name: text for name, text in files_of(question, part, title).items()}
+    pages = (root / "notebooks").glob(f"*/{question}.md")
+    there = sorted({path.relative_to(root).as_posix() for path in [*filter(Path.exists, files), *pages]})
+    if there:
+        raise ValueError(f"question: a new name is allowed, {question!r} has {', '.join(there)}")
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text)
+    return list(files)

@@ -1,0 +1,1 @@
+"""Counts of pairs of symbols at many lags, on all cores."""

@@ -1,0 +1,1 @@
+"""How information falls with distance: fits, correlation lengths, tails."""

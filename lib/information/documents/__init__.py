@@ -1,0 +1,1 @@
+"""Information in collections of documents: by segment, by block, against other documents."""

@@ -1,0 +1,83 @@
+"""A number with its 95 % interval, over seeds by Student's t or over groups by the jackknife."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import stdtrit
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number, the ends of its 95 % interval, NaN where there is none, and the number of every seed where these are.
+
+    form: how it is written, as of a float; f"{interval:+.2f}" writes it in another.
+    """
+
+    value: float
+    low: float
+    high: float
+    by_seed: tuple[float, ...] = field(default=(), kw_only=True)
+    form: str = field(default=".3g", kw_only=True, compare=False, repr=False)
+
+    @property
+    def known(self) -> bool:
+        """The number and both ends are there, and finite."""
+        return all(map(math.isfinite, (self.value, self.low, self.high)))
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the interval lies on one side of zero, else 0."""
+        return int(self.low > 0) - int(self.high < 0)
+
+    def __format__(self, form: str) -> str:
+        if math.isnan(self.value):
+            return "–"
+        value, low, high = (format(number, form or self.form) for number in (self.value, *self.ends))
+        return value if math.isnan(self.low) and math.isnan(self.high) else f"{value} [{low}, {high}]"
+
+    def __str__(self) -> str:
+        return format(self, self.form)
+
+
+UNKNOWN = Interval(math.nan, math.nan, math.nan)
+
+
+def seed_mean(values: npt.ArrayLike, confidence: float = CONFIDENCE) -> Interval:
+    """Mean over seeds with Student's interval, which takes them as independent and normal; without one below two seeds.
+
+    values: one for each seed; NaN stands for a run that is missing.
+    """
+    given = np.asarray(values, dtype=np.float64)
+    known = given[~np.isnan(given)]
+    value, reach = float(known.mean()) if known.size else math.nan, math.nan
+    if known.size > 1:
+        reach = float(_student(known.size, confidence) * known.std(ddof=1) / math.sqrt(known.size))
+    return Interval(value, value - reach, value + reach, by_seed=tuple(known.tolist()), form=".2f")
+
+
+def jackknife(value: float, replicates: npt.ArrayLike) -> Interval:
+    """95 % interval of an estimate from g >= 3 replicates, each with one group left out.
+
+    se^2 = (g - 1)/g sum (r_i - mean r)^2, and Student's quantile of g - 1 degrees of freedom (Efron and Stein 1981).
+    """
+    numbers = np.asarray(replicates, dtype=np.float64)
+    count = numbers.size
+    if numbers.ndim != 1 or count < 3:
+        raise ValueError(f"replicates: at least 3 numbers are needed, got shape {numbers.shape}")
+    error = np.sqrt((count - 1) / count * np.sum((numbers - numbers.mean()) ** 2))
+    half = float(_student(count, CONFIDENCE) * error)
+    return Interval(float(value), float(value) - half, float(value) + half)
+
+
+def _student(count: int, confidence: float) -> float:
+    return float(stdtrit(count - 1, 0.5 + confidence / 2))

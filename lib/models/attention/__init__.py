@@ -1,0 +1,1 @@
+"""Transformers: patterns of attention, the cache of keys and values, linear attention."""

@@ -1,0 +1,156 @@
+"""The selective scan on the CPU: compiled loops, forward and backward, vectorised over channels.
+
+A piece of work is one sequence and up to `BLOCK` neighbouring channels; pieces are independent, and threads share them.
+Forward keeps the state at the start of every chunk of times. Backward walks the chunks from the last to the first,
+computes the states of one chunk anew and then the gradients: memory is batch x channels x size x time / chunk instead
+of batch x channels x size x time, and nothing is ever divided by a decay. Sums run in an order that depends on shapes
+alone, so that the number of threads does not change a bit of the result.
+
+Inside, states are (size, channels): the same place of neighbouring channels lies side by side. Arrays are C-contiguous:
+u, delta, y (batch, time, channels), A (size, channels), B, C (batch, time, size), D (channels,), states (batch, size,
+channels), kept (batch, chunks, size, channels). The name of a gradient starts with `d_`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from lib.models.kernels.exponential import fast_exp
+
+BLOCK = 64  # channels of a piece: long for the vector units, short enough that few sequences occupy all cores
+LANES = 32  # compiled loops run over whole multiples of this many channels, the last ones empty
+ANY_ORDER = {"contract", "nsz", "reassoc"}  # sums may be reordered; NaN and infinity keep their meaning
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def blocks(channels: int) -> int:
+    """How many pieces one sequence has."""
+    return (channels + BLOCK - 1) // BLOCK
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
+def forward(
+    u: Any, delta: Any, A: Any, B: Any, C: Any, D: Any, chunk: int, y: Any, kept: Any, state: Any, piece: int
+) -> None:
+    """Fill in y of one piece, and kept unless it has no chunks; `state` goes from the first to the last, in place."""
+    b, start, width, lanes = _place(piece, u.shape[2])
+    stop, size = start + width, A.shape[0]
+    rate, s, skip = _rows(A[:, start:stop], lanes), _rows(state[b, :, start:stop], lanes), D[start:stop]
+    dt, x, out = np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype)
+    for t in range(u.shape[1]):
+        if t % chunk == 0 and kept.shape[1] > 0:
+            kept[b, t // chunk, :, start:stop] = s[:, :width]
+        u_t, delta_t, y_t = u[b, t, start:stop], delta[b, t, start:stop], y[b, t, start:stop]
+        for c in range(width):
+            dt[c] = delta_t[c]
+            x[c] = delta_t[c] * u_t[c]
+            out[c] = skip[c] * u_t[c]
+        for n in range(size):
+            b_n, c_n = B[b, t, n], C[b, t, n]
+            for c in range(lanes):
+                now = fast_exp(dt[c] * rate[n, c]) * s[n, c] + b_n * x[c]
+                s[n, c] = now
+                out[c] += c_n * now
+        for c in range(width):
+            y_t[c] = out[c]
+    state[b, :, start:stop] = s[:, :width]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
+def backward(
+    u: Any,
+    delta: Any,
+    A: Any,
+    B: Any,
+    C: Any,
+    D: Any,
+    chunk: int,
+    kept: Any,
+    d_y: Any,
+    d_state: Any,
+    d_u: Any,
+    d_delta: Any,
+    d_A: Any,
+    d_B: Any,
+    d_C: Any,
+    d_D: Any,
+    piece: int,
+) -> None:
+    """Fill in the gradients of one piece; `d_state` goes from that of the last state to that of the first, in place.
+
+    d_A (batch, size, channels), d_D (batch, channels), d_B and d_C (batch, blocks, time, size) are shares to be summed.
+    With g_t the gradient of s_t and a_t = exp(delta_t A):  g_t = C_t dy_t + a_{t+1} g_{t+1}.
+    """
+    b, start, width, lanes = _place(piece, u.shape[2])
+    stop, size, time, block = start + width, A.shape[0], u.shape[1], start // BLOCK
+    rate, g, skip = _rows(A[:, start:stop], lanes), _rows(d_state[b, :, start:stop], lanes), D[start:stop]
+    states, decays = np.empty((chunk + 1, size, lanes), u.dtype), np.empty((chunk, size, lanes), u.dtype)
+    d_rate, d_skip = np.zeros((size, lanes), u.dtype), np.zeros(width, u.dtype)
+    dt, x, dy = np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype)
+    d_x, d_dt = np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype)
+    for q in range(kept.shape[1] - 1, -1, -1):
+        first = q * chunk
+        steps = min(chunk, time - first)
+        states[0] = _rows(kept[b, q, :, start:stop], lanes)
+        for i in range(steps):
+            u_t, delta_t = u[b, first + i, start:stop], delta[b, first + i, start:stop]
+            for c in range(width):
+                dt[c] = delta_t[c]
+                x[c] = delta_t[c] * u_t[c]
+            for n in range(size):
+                b_n = B[b, first + i, n]
+                for c in range(lanes):
+                    decay = fast_exp(dt[c] * rate[n, c])
+                    decays[i, n, c] = decay
+                    states[i + 1, n, c] = decay * states[i, n, c] + b_n * x[c]
+        for i in range(steps - 1, -1, -1):
+            t = first + i
+            u_t, delta_t, dy_t = u[b, t, start:stop], delta[b, t, start:stop], d_y[b, t, start:stop]
+            for c in range(width):
+                dt[c] = delta_t[c]
+                x[c] = delta_t[c] * u_t[c]
+                dy[c] = dy_t[c]
+            d_x[:] = 0
+            d_dt[:] = 0
+            for n in range(size):
+                b_n, c_n = B[b, t, n], C[b, t, n]
+                d_b = d_c = u.dtype.type(0)
+                for c in range(lanes):
+                    now = g[n, c] + c_n * dy[c]
+                    before = now * decays[i, n, c]
+                    exponent = before * states[i, n, c]  # the gradient of delta_t A
+                    d_dt[c] += exponent * rate[n, c]
+                    d_rate[n, c] += exponent * dt[c]
+                    d_x[c] += now * b_n
+                    d_b += now * x[c]
+                    d_c += dy[c] * states[i + 1, n, c]
+                    g[n, c] = before
+                d_B[b, block, t, n], d_C[b, block, t, n] = d_b, d_c
+            du_t, ddelta_t = d_u[b, t, start:stop], d_delta[b, t, start:stop]
+            for c in range(width):
+                du_t[c] = d_x[c] * delta_t[c] + dy_t[c] * skip[c]
+                ddelta_t[c] = d_x[c] * u_t[c] + d_dt[c]
+                d_skip[c] += dy_t[c] * u_t[c]
+    d_A[b, :, start:stop] = d_rate[:, :width]
+    d_D[b, start:stop] = d_skip
+    d_state[b, :, start:stop] = g[:, :width]
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _place(piece: int, channels: int) -> tuple[int, int, int, int]:
+    """Row, first channel, channels and channels with empty ones of a piece."""
+    row, block = divmod(piece, blocks(channels))
+    start = block * BLOCK
+    width = min(BLOCK, channels - start)
+    return row, start, width, (width + LANES - 1) // LANES * LANES
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _rows(array: Any, lanes: int) -> Any:
+    """A copy of some columns, filled up with zeros."""
+    filled = np.zeros((array.shape[0], lanes), array.dtype)
+    filled[:, : array.shape[1]] = array
+    return filled

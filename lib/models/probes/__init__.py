@@ -1,0 +1,1 @@
+"""What is asked of a network: log-probabilities, what its state holds, what it reacts to."""

@@ -1,0 +1,1 @@
+"""Recurrent networks: Elman and LSTM, linear states read by ReLU, attention over past states."""

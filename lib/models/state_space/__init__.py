@@ -1,0 +1,1 @@
+"""State-space models: Mamba, Mamba2, a diagonal one."""

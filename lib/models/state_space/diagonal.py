@@ -1,0 +1,108 @@
+"""State space models with a diagonal transition (S4D): a convolution in parallel, a recurrence in steps."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lib.checks import whole_number
+from lib.models.base import Block, Module, SequenceModel, glorot_linear, norm_of, seeded
+
+SPECTRA = ("complex", "real")
+SMALLEST_STEP, LARGEST_STEP = 1e-3, 1e-1  # of the initial time steps, as in Gu et al. (2022)
+
+
+class DiagonalState(NamedTuple):
+    modes: Tensor  # (batch, width, modes), complex or real
+
+
+class DiagonalMixer(Module):
+    """s_t = exp(dt a) s_{t-1} + (exp(dt a) - 1)/a u_t,  y_t = Re(c . s_t) + D u_t, in every channel by itself.
+
+    a < 0 or Re a < 0: real modes start at -1, -2, ...; complex ones at -1/2 + i pi n, one of each conjugate pair, so
+    that state_size = 2 x (size / 2) real numbers make the `size` modes of a channel.
+    """
+
+    def __init__(self, width: int, size: int, spectrum: str) -> None:
+        super().__init__()
+        if spectrum not in SPECTRA:
+            raise ValueError(f"spectrum: {' or '.join(SPECTRA)} is allowed, got {spectrum!r}")
+        if spectrum == "complex" and whole_number(size, "size", 1) % 2:
+            raise ValueError(f"size: an even number is allowed with complex modes, got {size}")
+        self.width, self.size, self.complex = width, size, spectrum == "complex"
+        modes = size // 2 if self.complex else size
+        order = torch.arange(modes, dtype=torch.get_default_dtype()).expand(width, modes)
+        low, high = math.log(SMALLEST_STEP), math.log(LARGEST_STEP)
+        self.log_dt = nn.Parameter(torch.rand(width) * (high - low) + low)
+        self.log_decay = nn.Parameter(torch.full((width, modes), 0.5).log() if self.complex else (order + 1.0).log())
+        if self.complex:
+            self.frequency = nn.Parameter(math.pi * order.clone())
+        self.C = nn.Parameter(torch.randn(width, modes, 2 if self.complex else 1) * (2.0 / size) ** 0.5)
+        self.D = nn.Parameter(torch.ones(width))
+        self.out_proj = glorot_linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        time = x.shape[1]
+        transition, gain, readout = self._discrete()
+        powers = transition[..., None] ** torch.arange(time, device=x.device)  # (width, modes, time)
+        kernel = _real(torch.einsum("dn,dnt->dt", readout * gain, powers))  # (width, time)
+        # Zero padding to twice the length makes the circular convolution of the FFT a causal one.
+        product = torch.fft.rfft(x, 2 * time, dim=1) * torch.fft.rfft(kernel.T, 2 * time, dim=0)
+        y = torch.fft.irfft(product, 2 * time, dim=1)[:, :time]  # (batch, time, width)
+        return self.out_proj(F.gelu(y + self.D * x))
+
+    def initial_state(self, batch: int) -> DiagonalState:
+        transition, _, _ = self._discrete()
+        return DiagonalState(transition.new_zeros(batch, *transition.shape))
+
+    def step(self, x: Tensor, state: DiagonalState) -> tuple[Tensor, DiagonalState]:
+        transition, gain, readout = self._discrete()
+        modes = transition * state.modes + gain * x[..., None]  # (batch, width, modes)
+        y = _real((readout * modes).sum(dim=-1))
+        return self.out_proj(F.gelu(y + self.D * x)), DiagonalState(modes)
+
+    def state_size(self, length: int) -> int:
+        return self.width * self.size
+
+    def _discrete(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Transition, input gain (zero-order hold) and readout, each (width, modes)."""
+        decay = -self.log_decay.exp()
+        rate = torch.complex(decay, self.frequency) if self.complex else decay
+        transition = (self.log_dt.exp()[:, None] * rate).exp()
+        readout = 2.0 * torch.view_as_complex(self.C) if self.complex else self.C[..., 0]
+        return transition, (transition - 1.0) / rate, readout
+
+
+def _real(x: Tensor) -> Tensor:
+    return x.real if x.is_complex() else x
+
+
+class DiagonalSSM(SequenceModel):
+    """S4D (Gu et al. 2022): `depth` residual blocks of a diagonal state space model, a nonlinearity and a linear map.
+
+    size: modes a channel, even if spectrum = "complex", where conjugate pairs share one complex number; or "real".
+    State: depth x width x size real numbers, whatever the length. The parallel form costs O(time log time).
+    """
+
+    variants = ({}, {"size": 6}, {"size": 5, "spectrum": "real"})
+
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        depth: int = 1,
+        *,
+        size: int = 16,
+        spectrum: str = "complex",
+        seed: int | np.random.Generator = 0,
+    ) -> None:
+        with seeded(seed):
+            blocks = [
+                Block(DiagonalMixer(width, size, spectrum), width) for _ in range(whole_number(depth, "depth", 1))
+            ]
+            super().__init__(vocabulary, width, blocks, width, norm=norm_of(width))

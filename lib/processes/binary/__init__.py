@@ -1,0 +1,1 @@
+"""Signs of a Gaussian process, whose information falls as a power law."""

@@ -1,0 +1,1 @@
+"""Sources of tokens: Markov chains, the Ising chain, hidden facts, repetition."""

@@ -1,0 +1,1 @@
+"""Sources of numbers: stationary and hierarchical Gaussians."""

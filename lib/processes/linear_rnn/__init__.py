@@ -1,0 +1,1 @@
+"""A linear recurrent network driven by noise, as a source of sequences."""

@@ -1,0 +1,111 @@
+"""Mutual information of the first and a later output of a linear-Gaussian system, at any scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lib.processes.linear_rnn.powers import ScaledPowers, descending_schur, echelon, spectral_radius
+
+MODERATE = 16.0  # growth up to which the system is followed in its own coordinates
+
+
+@dataclass(frozen=True)
+class Channel:
+    """x_t = C s_t, s_t = T s_{t-1} + noise, s_0 = signal u + rest: what x_t keeps of u.
+
+    readout: C (d, n). transition: T (n, n). innovation: covariance of the noise (n, n). signal (n, r), of a
+    standard normal u. rest: covariance (n, n) of what is independent of u.
+    """
+
+    readout: NDArray[Any]
+    transition: NDArray[Any]
+    innovation: NDArray[Any]
+    signal: NDArray[Any]
+    rest: NDArray[Any]
+
+    def mutual_information(self, times: NDArray[np.int64]) -> NDArray[np.float64]:
+        """I(u; x_t) in nats at times (k,), infinite at 0.
+
+        With N = Cov(x_t | u) and S = Cov(x_t, u) whitened by the Cholesky factor of N, I = 1/2 sum log1p(s^2)
+        over the singular values s of S. For the canonical correlations r of u and x_t, s^2 = r^2 / (1 - r^2),
+        so that this is -1/2 sum log1p(-r^2), without loss at either end of r.
+        """
+        growth = spectral_radius(self.transition)
+        information = np.full(len(times), np.inf if self.signal.shape[1] else 0.0)
+        plain = np.ones(len(times), dtype=bool)
+        if growth > 1.0 and len(self.readout) > 1:
+            plain = (times <= 1) | (times * np.log(growth) <= np.log(MODERATE))
+        uniform = max(growth, 1.0) if len(self.readout) == 1 else 1.0
+        later = times > 0
+        if np.any(plain & later):
+            information[plain & later] = self._followed(uniform).information(times[plain & later])
+        if not np.all(plain):
+            information[~plain] = self._graded().information(times[~plain])
+        return information
+
+    def _followed(self, growth: float) -> _Followed:
+        size, count = len(self.transition), len(self.readout)
+        powers = ScaledPowers(self.transition, self.innovation, np.full(size, growth))
+        return _Followed(powers, self.readout, np.full(count, growth), self.signal, self.rest)
+
+    def _graded(self) -> _Followed:
+        """The same in coordinates that grow in order, each measured in its own growth.
+
+        An unstable system stretches Cov(x_t) beyond what float64 can invert. In a Schur basis of descending
+        moduli, coordinate i grows as |lambda_i|^t, and a unitary change of x_t, which changes no information,
+        lets each of its components begin with another coordinate.
+        """
+        triangle, vectors = descending_schur(self.transition)
+        growth = np.maximum.accumulate(np.maximum(np.abs(np.diag(triangle)), 1.0)[::-1])[::-1]
+        back = vectors.conj().T
+        rows, pivots = echelon(self.readout @ vectors)
+        powers = ScaledPowers(triangle, back @ self.innovation @ vectors, growth)
+        row_growth = np.append(growth, 1.0)[pivots]
+        return _Followed(powers, rows, row_growth, back @ self.signal, back @ self.rest @ vectors)
+
+
+@dataclass(frozen=True)
+class _Followed:
+    """A channel with its scaled powers; rows of the readout are measured in units of row_growth^t."""
+
+    powers: ScaledPowers
+    readout: NDArray[Any]
+    row_growth: NDArray[np.float64]
+    signal: NDArray[Any]
+    rest: NDArray[Any]
+
+    def information(self, times: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.concatenate([self._batch(part) for part in self.powers.batches(times)])
+
+    def _batch(self, times: NDArray[np.int64]) -> NDArray[np.float64]:
+        read, noise = self.powers.read(self.readout, self.row_growth, times)
+        return information_of(read @ self.signal, noise + read @ self.rest @ read.conj().swapaxes(-1, -2))
+
+
+def information_of(signal: NDArray[Any], noise: NDArray[Any]) -> NDArray[np.float64]:
+    """1/2 ln det(1 + S* N^-1 S) in nats, with full relative precision however small.
+
+    signal: S (k, d, r). noise: N (k, d, d), positive definite. Returns (k,). Cost O(d^3) each.
+    """
+    if signal.shape[1] == 1:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            squares = np.sum(np.abs(signal / np.sqrt(np.abs(noise))) ** 2, axis=2)
+        return np.asarray(0.5 * np.log1p(squares[:, 0]))
+    scale = np.sqrt(np.abs(np.diagonal(noise, axis1=1, axis2=2)))  # (k, d)
+    white = np.linalg.solve(_factor(noise / (scale[:, :, None] * scale[:, None, :])), signal / scale[:, :, None])
+    squares = np.linalg.eigvalsh(white.conj().swapaxes(-1, -2) @ white)
+    return np.asarray(0.5 * np.sum(np.log1p(np.maximum(squares, 0.0)), axis=1))
+
+
+def _factor(correlation: NDArray[Any]) -> NDArray[Any]:
+    """Cholesky factors; where rounding has made a matrix singular, a square root of the nearest that is not."""
+    try:
+        return np.linalg.cholesky(correlation)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(correlation)
+        floor = np.finfo(np.float64).eps * correlation.shape[-1]
+        return np.asarray(vectors * np.sqrt(np.maximum(values, floor))[:, None, :])

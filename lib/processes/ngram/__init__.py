@@ -1,0 +1,1 @@
+"""Languages of sentences: n-gram rules, templates, lists of sentences."""

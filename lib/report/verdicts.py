@@ -1,0 +1,205 @@
+"""Verdicts: one rule that turns numbers into "agrees", "differs" or "undecided", and what is recorded of it.
+
+No single seed can flip a verdict on trained networks, and no interval that reaches across a bound decides anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lib.information.intervals import Interval
+from lib.report import claims
+from lib.report.records import REASONS
+
+UNCONVERGED, DISSENT, TOO_WIDE, UNMET = REASONS  # why what ran decides nothing
+FEWEST_SEEDS = 3  # on which a statement about trained networks is decided
+INSIDE, OUTSIDE = 0, 2  # where a number lies; 1 in the gap, negative below the bounds
+
+
+@dataclass(frozen=True)
+class Decision:
+    """found: "agrees", "differs" or "undecided"; reason: of the last; deciding: the rows that carry the others."""
+
+    found: str
+    reason: str = ""
+    deciding: tuple[int, ...] = ()
+
+
+def decide(
+    rows: Sequence[npt.ArrayLike],
+    at_least: float | None = None,
+    at_most: float | None = None,
+    gap: float = 0.0,
+    *,
+    fewest: int = FEWEST_SEEDS + 1,
+    intervals: bool = False,
+) -> Decision:
+    """Do the numbers of every row lie within the bounds?
+
+    rows: one for each case that a statement speaks of, by default its seeds and the best of them; NaN where a run is
+    missing. A row is complete with at least `fewest` numbers. The statement agrees if all rows are complete and all
+    numbers inside, and differs if all numbers of some complete row are outside by more than `gap`.
+
+    intervals: rows begin with the ends of an interval, and all between these counts too. So only a row that is outside
+    on one side differs.
+
+    Undecided is, in this order: what has a row that is not complete, a precondition; of intervals, what has one that is
+    neither inside nor outside, as too wide; what has a row whose numbers are on different sides, as seeds that
+    disagree. Else all numbers of a row lie in the gap: too wide for them. Raises ValueError without rows or bounds.
+    """
+    if at_least is None and at_most is None:
+        raise ValueError("at_least or at_most is needed")
+    if not len(rows) or fewest < 1:
+        raise ValueError(f"at least one row, and one number in it, is needed, got {len(rows)} and {fewest}")
+    low, high = (-np.inf if at_least is None else at_least), (np.inf if at_most is None else at_most)
+    known = [_known(np.asarray(row, dtype=np.float64)) for row in rows]
+    sides = [_sides(row, low, high, gap) if intervals else np.abs(_sides(row, low, high, gap)) for row in known]
+    complete = [len(row) >= fewest for row in known]
+    if all(complete) and all(np.all(row == INSIDE) for row in sides):
+        return Decision("agrees", deciding=tuple(range(len(rows))))
+    outside = [place for place, row in enumerate(sides) if complete[place] and _settled(row) and abs(row[0]) == OUTSIDE]
+    if outside:
+        return Decision("differs", deciding=tuple(outside))
+    if not all(complete):
+        return Decision("undecided", UNMET)
+    if intervals and not all(_settled(row[:2]) for row in sides):
+        return Decision("undecided", TOO_WIDE)
+    return Decision("undecided", TOO_WIDE if all(np.ptp(row) == 0 for row in sides) else DISSENT)
+
+
+def _sides(row: npt.NDArray[np.float64], low: float, high: float, gap: float) -> npt.NDArray[np.int64]:
+    above = (row > high).astype(np.int64) + (row > high + gap)
+    return above - (row < low) - (row < low - gap)
+
+
+def _settled(sides: npt.NDArray[np.int64]) -> bool:
+    """All are inside, or all outside on one side."""
+    return bool(np.all(sides == sides[0])) and abs(int(sides[0])) in (INSIDE, OUTSIDE)
+
+
+def judge(
+    claim: str,
+    cases: npt.ArrayLike | Interval | Mapping[Any, Interval],
+    *,
+    part: str,
+    explanation: str,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    gap: float = 0.0,
+    fewest: int = FEWEST_SEEDS,
+    every_seed: bool = False,
+    profile: str = "",
+    note: str = "",
+    paper: Any = None,
+) -> str:
+    """Check that numbers lie within bounds by the rule of `decide`, record what is found, and return it.
+
+    cases: numbers (cases, seeds + 1), the last column that of the best seed, or one number; or an interval; or several
+    by name, none where there is nothing to compare, a precondition not met. fewest: seeds that a case needs, 0 for what
+    has none. every_seed: beside the ends of an interval, the numbers of its seeds have to lie on the same side.
+
+    Agreement is recorded as "holds" at profile paper, else as "reduced"; a difference as "differs", with `explanation`.
+    note: said in every case. paper: the number of the paper.
+    """
+    bounds = {"at_least": at_least, "at_most": at_most}
+    wanted = " and ".join(f"{name.replace('_', ' ')} {bound:g}" for name, bound in bounds.items() if bound is not None)
+    agrees = "holds" if profile == "paper" else "reduced"
+    measured: Any
+    if isinstance(cases, Interval | Mapping):
+        named = cases if isinstance(cases, Mapping) else {"": cases}
+        told = "; ".join(f"{name}: {case}" if name else _told(case) for name, case in named.items())
+        rows = [_row(case, fewest, every_seed) for case in named.values()]
+        decision = Decision("undecided", UNMET)
+        if rows:
+            decision = decide(rows, at_least, at_most, gap, fewest=2, intervals=True)
+        why = f"{told or 'nothing to compare'}; asked for: {wanted}"
+        if isinstance(cases, Mapping) and decision.deciding:
+            note = _joined("ends of 95 % intervals", note, told)
+        measured = [list(rows[place][:2]) for place in decision.deciding]
+        measured = measured if isinstance(cases, Mapping) else [end for ends in measured for end in ends]
+    else:
+        table = np.atleast_2d(np.asarray(cases, dtype=np.float64))
+        decision = decide(list(table) if table.size else [], at_least, at_most, gap, fewest=fewest + 1)
+        why = f"{_range(table)}, asked for: {wanted} in every seed, or outside in every seed of a case"
+        measured = _known(table[list(decision.deciding)]) if np.ndim(cases) else cases
+    _record(claim, decision, measured, part, agrees, explanation, why, note, paper, **bounds)
+    return decision.found
+
+
+def judge_printed(
+    claim: str,
+    measured: Interval,
+    printed: float,
+    *,
+    part: str,
+    widest: float,
+    explanation: str,
+    note: str = "",
+    paper: Any = None,
+) -> str:
+    """Check that a printed number lies within an interval; record what is found, and return it.
+
+    It agrees if the interval holds it and is no wider than `widest`, recorded as "reduced": another corpus than the
+    paper's. It differs, with `explanation`, if the interval does not hold it. A wider interval that holds it says
+    nothing and is undecided; so is a number without an interval.
+    """
+    if not measured.known:
+        decision, why = Decision("undecided", UNMET), _told(measured)
+    else:
+        decision = decide([[printed]], *measured.ends, fewest=1)
+        if decision.found == "agrees" and measured.high - measured.low > widest:
+            decision = Decision("undecided", TOO_WIDE)
+        low, high = measured.ends
+        why = f"{measured.value:.3g} with interval [{low:.3g}, {high:.3g}], wider than {widest:g}, against {printed:g}"
+    compared: dict[str, Any] = {"expected": printed, "within": measured.ends}
+    _record(claim, decision, measured.value, part, "reduced", explanation, why, note, paper, **compared)
+    return decision.found
+
+
+def _record(
+    claim: str,
+    decision: Decision,
+    measured: Any,
+    part: str,
+    agrees: str,
+    explanation: str,
+    why: str,
+    note: str,
+    paper: Any,
+    **comparison: Any,
+) -> None:
+    """`claims.check` raises ClaimFailed if the comparison contradicts what was found."""
+    if decision.found == "undecided":
+        claims.undecided(claim, part=part, reason=decision.reason, sentence=why, note=note, paper=paper)
+        return
+    outcome, told = (agrees, note) if decision.found == "agrees" else ("differs", _joined(note, explanation))
+    claims.check(claim, measured, part=part, outcome=outcome, note=told, paper=paper, **comparison)
+
+
+def _row(case: Interval, fewest: int, every_seed: bool) -> tuple[float, ...]:
+    """The numbers of a case that have to lie within the bounds; none where it has no interval or too few seeds."""
+    if len(case.by_seed) < fewest or not case.known:
+        return ()
+    return (*case.ends, *case.by_seed) if every_seed else case.ends
+
+
+def _known(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return numbers[~np.isnan(numbers)]
+
+
+def _range(numbers: npt.NDArray[np.float64]) -> str:
+    known = _known(numbers)
+    return f"{known.size} values in [{known.min():.4g}, {known.max():.4g}]" if known.size else "no values"
+
+
+def _told(case: Interval) -> str:
+    return str(case) if case.known else "no value with an interval"
+
+
+def _joined(*texts: str) -> str:
+    return "; ".join(text for text in texts if text)

@@ -1,0 +1,112 @@
+"""Which sources decide what a page shows: all of `lib`, and those packages of `experiments` that the page imports."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from lib import ROOT
+
+SUFFIXES = (".py", ".yml", ".mplstyle")
+EXPERIMENTS = "experiments"
+_CELL = re.compile(
+    r"^[ \t]*(?P<fence>`{3,}|~{3,})\{code-cell\}[^\n]*\n(?P<code>.*?)^[ \t]*(?P=fence)[ \t]*$", re.M | re.S
+)
+_OPTIONS = re.compile(r"\A(?:---\n.*?^---[ \t]*\n|(?::[\w-]+:[^\n]*\n)+)", re.M | re.S)
+_MAGIC = re.compile(r"^[ \t]*[%!][^\n]*$", re.M)
+_NAMED = re.compile(rf"(?<![\w.]){EXPERIMENTS}\.(\w+)")
+
+
+def current_page() -> str:
+    """Name of the page being executed, such as ``book/scorecard`` (environment variable ``BOOK_PAGE``), or nothing."""
+    return os.environ.get("BOOK_PAGE", "")
+
+
+def digest(page: str | None = None, root: Path = ROOT) -> str:
+    """SHA-256 over names and contents of `sources(page)`, as hexadecimal digits. About 10 ms."""
+    return digest_of(sources(page, root), root)
+
+
+def sources(page: str | None = None, root: Path = ROOT) -> list[Path]:
+    """Files that decide a page, such as ``notebooks/two_point/ising_chain``; without a page, those of `lib`.
+
+    They are the code and settings of `lib`, and of each package of `experiments` that a code cell imports or names in a
+    text, with what these import of other experiments. A page without a source in the book imports nothing. Nothing is
+    executed; where a cell is not Python, every experiment counts.
+    """
+    found = files_below(root / "lib")
+    source = root / f"{page}.md"
+    if page and source.is_file():
+        found += _experiments(code_cells(source.read_text(encoding="utf-8")), root / EXPERIMENTS)
+    return found
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Code and settings below a folder, in a fixed order."""
+    found = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        found += [Path(place, name) for name in names if name.endswith(SUFFIXES)]
+    return sorted(found, key=lambda path: path.relative_to(folder).as_posix())
+
+
+def digest_of(files: Iterable[Path], root: Path) -> str:
+    """SHA-256 over contents and names, relative to ``root``, of files in the given order, as hexadecimal digits."""
+    total = hashlib.sha256()
+    for path in files:
+        content = path.read_bytes()
+        total.update(f"{path.relative_to(root).as_posix()}\0{len(content)}\0".encode() + content)
+    return total.hexdigest()
+
+
+def code_cells(text: str) -> list[str]:
+    """The code of the cells of a MyST text, without their options."""
+    cells = (textwrap.dedent(found["code"]) for found in _CELL.finditer(text))
+    return [_OPTIONS.sub("", cell, count=1) for cell in cells]
+
+
+def _experiments(code: Iterable[str], folder: Path) -> list[Path]:
+    waiting = {name for cell in code for name in _imported(cell, (EXPERIMENTS,), folder)}
+    done: set[str] = set()
+    files: set[Path] = set()
+    while waiting - done:
+        name = (waiting - done).pop()
+        done.add(name)
+        module = folder / f"{name}.py"
+        own = files_below(folder / name) + ([module] if module.is_file() else [])
+        files |= set(own)
+        for path in (path for path in own if path.suffix == ".py"):
+            inside = (EXPERIMENTS, *path.relative_to(folder).parts[:-1])
+            waiting |= set(_imported(path.read_text(encoding="utf-8"), inside, folder))
+    head = folder / "__init__.py"
+    return sorted(files | ({head} if files and head.is_file() else set()), key=Path.as_posix)
+
+
+def _imported(code: str, inside: tuple[str, ...], folder: Path) -> Iterator[str]:
+    """Names of experiments that a text imports, wherever in it; ``inside``: the package that holds the text."""
+    try:
+        tree = ast.parse(_MAGIC.sub("", code))
+    except SyntaxError:
+        yield from _all(folder)
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from _NAMED.findall(node.value)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _all(folder) if alias.name == EXPERIMENTS else _NAMED.findall(alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            base = inside[: len(inside) - node.level + 1] if node.level else ()
+            module = [*base, *(node.module or "").split(".")] if node.module else [*base]
+            if module[:1] == [EXPERIMENTS]:
+                named = [module[1]] if len(module) > 1 else [alias.name for alias in node.names]
+                yield from _all(folder) if "*" in named else named
+
+
+def _all(folder: Path) -> list[str]:
+    return sorted({path.stem for path in folder.glob("*") if path.is_dir() or path.suffix == ".py"} - {"__pycache__"})

@@ -1,0 +1,1 @@
+"""Gradients under uniform, sparse and any attention to past states."""

@@ -1,0 +1,1 @@
+"""Gradients of an attentive recurrent network through time."""

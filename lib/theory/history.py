@@ -1,0 +1,191 @@
+"""How many numbers, and how much information, a model carries from its past into its future.
+
+The size of the history state of a model; what a state of one real number, or of m Gaussian ones, can carry.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import operator
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cholesky, solve_triangular, svdvals
+from scipy.special import entr, ndtr, ndtri
+
+# Histories of two symbols (first token, all but the ends, last token): a counter is the same after each of them.
+_HISTORIES = ((0, 0, 0), (1, 1, 1), (1, 0, 0), (0, 0, 1))
+_REACH = 9.0  # standard deviations that a Gaussian is integrated over; beyond lie 1e-19
+_POINTS = 8  # of the grid in the smallest width that occurs; the trapezoidal rule then is exact to rounding
+
+
+def history_state_size(model: Any, length: int) -> int:
+    """Real numbers that the state of one sequence holds after `length` tokens: dim(z) of L2M (2025), Def. 5.1.
+
+    model: any object with initial_state(batch) and step(token, state) -> (logits, state), where the state is all that
+    later output may depend on. If it has state_size(length) as well, as the models of this book do, that is asked, and
+    costs O(depth) at any length; otherwise the model reads `length` tokens and its state is counted.
+
+    A complex number counts twice. A counter, such as the position, counts nothing: at a given length it is the same
+    for all histories, tells nothing about any of them, and would take ln(length) nats to write down. Whole numbers
+    that do depend on the tokens read, such as a window of tokens, count one each.
+
+    The history state z_l of Def. 5.1, which meets token l, is the state after l - 1 tokens. Raises ValueError for
+    length < 1, objects without the interface and states that cannot be counted.
+    """
+    steps = _whole_length(length)
+    _require_interface(model)
+    stated = getattr(model, "state_size", None)
+    if not callable(stated):
+        return counted_history_state_size(model, steps)
+    try:
+        return operator.index(stated(steps))
+    except TypeError as error:
+        raise ValueError(f"state_size: a whole number is allowed, got {stated(steps)!r}") from error
+
+
+def counted_history_state_size(model: Any, length: int) -> int:
+    """The same, always by reading `length` tokens and counting what the state then holds.
+
+    Whole numbers in the state are counters if they are the same after four different histories. Cost `length` steps,
+    four times as many if the state has whole numbers.
+    """
+    steps = _whole_length(length)
+    _require_interface(model)
+    numbers, whole = _leaves(_read(model, steps, _HISTORIES[0]))
+    if whole and getattr(model, "vocabulary", 2) != 1:
+        others = [_leaves(_read(model, steps, history))[1] for history in _HISTORIES[1:]]
+        for place, leaf in enumerate(whole):
+            if any(not np.array_equal(leaf, other[place]) for other in others):
+                numbers += leaf.size
+    return numbers
+
+
+def _read(model: Any, length: int, history: tuple[int, int, int]) -> Any:
+    """The state after one sequence of `length` tokens."""
+    first, middle, last = history
+    with _without_gradients():
+        state = model.initial_state(1)
+        for place in range(length):
+            token = first if place == 0 else last if place == length - 1 else middle
+            _, state = model.step(_token(model, state, token), state)
+    return state
+
+
+def _leaves(state: Any) -> tuple[int, list[np.ndarray[Any, Any]]]:
+    """Real numbers in a state, complex ones twice, and its arrays of whole numbers."""
+    if state is None:
+        return 0, []
+    if dataclasses.is_dataclass(state) and not isinstance(state, type):
+        return _together([getattr(state, field.name) for field in dataclasses.fields(state)])
+    if isinstance(state, Mapping):
+        return _together(list(state.values()))
+    if isinstance(state, list | tuple):
+        return _together(list(state))
+    array = np.asarray(state.detach().cpu() if hasattr(state, "detach") else state)
+    if array.dtype.kind not in "biufc":
+        raise ValueError(f"state: numbers, arrays, tensors and collections of them are allowed, got {type(state)}")
+    if array.dtype.kind in "biu":
+        return 0, [array]
+    return array.size * (2 if array.dtype.kind == "c" else 1), []
+
+
+def _together(parts: list[Any]) -> tuple[int, list[np.ndarray[Any, Any]]]:
+    counted = [_leaves(part) for part in parts]
+    return sum(numbers for numbers, _ in counted), [array for _, arrays in counted for array in arrays]
+
+
+def _token(model: Any, state: Any, value: int) -> Any:
+    """One token as the model reads it: a tensor for a torch model, else an array; torch is never imported here."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
+        tensors = [leaf for leaf in _flat(state) if isinstance(leaf, torch.Tensor)] + parameters
+        if tensors or isinstance(model, torch.nn.Module):
+            return torch.full((1,), value, dtype=torch.int64, device=tensors[0].device if tensors else None)
+    return np.full(1, value, dtype=np.int64)
+
+
+def _flat(state: Any) -> Iterator[Any]:
+    if dataclasses.is_dataclass(state) and not isinstance(state, type):
+        state = [getattr(state, field.name) for field in dataclasses.fields(state)]
+    if isinstance(state, Mapping):
+        state = list(state.values())
+    if isinstance(state, list | tuple):
+        for part in state:
+            yield from _flat(part)
+    else:
+        yield state
+
+
+def _without_gradients() -> contextlib.AbstractContextManager[Any]:
+    torch = sys.modules.get("torch")
+    return contextlib.nullcontext() if torch is None else torch.no_grad()
+
+
+def _whole_length(length: Any) -> int:
+    try:
+        steps = operator.index(length)
+    except TypeError:
+        steps = 0
+    if steps < 1 or isinstance(length, bool):
+        raise ValueError(f"length: a whole number of at least 1 is allowed, got {length!r}")
+    return steps
+
+
+def _require_interface(model: Any) -> None:
+    missing = [name for name in ("initial_state", "step") if not callable(getattr(model, name, None))]
+    if missing or isinstance(model, type):
+        what = "the class, not a model" if isinstance(model, type) else f"{type(model).__name__} without {missing}"
+        raise ValueError(f"model: an object with initial_state(batch) and step(token, state) is allowed, got {what}")
+
+
+def canonical_correlations(covariance: ArrayLike, first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
+    """Canonical correlations of two groups of variables, descending: singular values of S_11^(-1/2) S_12 S_22^(-1/2).
+
+    If what the first group tells about the second passes through m numbers linearly, at most m of them are not zero;
+    for Gaussians I = -1/2 sum ln(1 - r^2). covariance (n, n), first and second: index arrays without overlap. Raises
+    ValueError unless both groups have a positive definite covariance. Cost O(n^3).
+    """
+    matrix = np.asarray(covariance, dtype=np.float64)
+    left, right = np.asarray(first), np.asarray(second)
+    try:
+        roots = [cholesky(matrix[np.ix_(group, group)], lower=True) for group in (left, right)]
+    except (np.linalg.LinAlgError, IndexError, ValueError) as error:
+        raise ValueError(f"covariance: positive definite blocks of both groups are allowed: {error}") from error
+    half = solve_triangular(roots[0], matrix[np.ix_(left, right)], lower=True)
+    return np.asarray(svdvals(solve_triangular(roots[1], half.T, lower=True)))
+
+
+def quantised_autoregression_information(coefficient: float, bits: int) -> float:
+    """I(cell of x_l; x_{l+1}, x_{l+2}, ...) in nats of an AR(1) process whose state is rounded to 2^bits cells.
+
+    x_{l+1} = rho x_l + sqrt(1 - rho^2) e, variance 1; the cells of x_l are equally likely. Since the future depends on
+    the past through x_{l+1} alone, this is
+
+        I = bits ln 2 - E_y H(cell | x_{l+1} = y),
+
+    which grows with rho to bits ln 2, where the unrounded state carries -ln(1 - rho^2) / 2 without bound. The integral
+    over y is a trapezoidal sum. Raises ValueError unless -1 < rho < 1 and 1 <= bits <= 10. Cost O(2^bits / sqrt(1 -
+    rho^2)). Source: L2M (2025), Thm 5.2, for a state of finite precision.
+    """
+    if not -1.0 < coefficient < 1.0:
+        raise ValueError(f"coefficient: a number between -1 and 1 is allowed, got {coefficient!r}")
+    if isinstance(bits, bool) or bits not in range(1, 11):
+        raise ValueError(f"bits: a whole number from 1 to 10 is allowed, got {bits!r}")
+    edges = ndtri(np.arange(1, 2**bits) / 2**bits)
+    width = np.sqrt((1.0 - coefficient) * (1.0 + coefficient))  # of x_l, given its successor
+    half = int(np.ceil(_REACH * _POINTS / width))
+    y, step = np.linspace(-_REACH, _REACH, 2 * half + 1, retstep=True)
+    density = np.exp(-0.5 * y * y) / np.sqrt(2.0 * np.pi) * step
+    below = np.zeros_like(y)
+    doubt = np.zeros_like(y)  # H(cell | y)
+    for edge in [*edges, np.inf]:
+        upto = ndtr((edge - coefficient * y) / width)
+        doubt += entr(np.maximum(upto - below, 0.0))
+        below = upto
+    return float(bits * np.log(2.0) - density @ doubt)

@@ -1,0 +1,280 @@
+"""State space models that memorise: N neurons for any N sequences and any N outputs (Prop. 4.5).
+
+Nandakumar, Mi and Liu, "State space models can express n-gram languages", Lemmas A.2-A.4 and Prop. 4.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from scipy.sparse import csr_array, diags_array, issparse
+
+from lib.checks import generator, whole_number
+from lib.theory.memorizing.checks import checked_data, padded, windows_of
+from lib.theory.memorizing.transition import Transition, fitted_transition, generic_transition, projection
+from lib.theory.memorizing.weights import (
+    gap_order,
+    natural_order,
+    ramp_weights,
+    register_transition,
+    register_weights,
+    sorted_transition,
+    triangular_weights,
+)
+from lib.theory.memorizing.winner import NotACorner, separators
+
+Method = Literal["auto", "paper", "gap", "sorted", "winner_take_all", "shift_register"]
+Array = NDArray[Any]
+_DRAWS = 20  # of generic weights, until all coordinates differ
+_TRIED, _TRIED_ALL = 256, 2048  # sequences on which one-hot features are tried
+_CLOSEST = 1e-12  # spreads of a coordinate, between its two closest values
+
+
+@dataclass(frozen=True, eq=False)
+class MemorizingSSM:
+    """h_t = A h_{t-1} + B x_t from h_0 = 0, and y = C relu(h_n + b) after the last input; A^order = 0.
+
+    A (h, h) is kept as left (h, d) @ right (d, h); B (h, m), b (h,), C (p, h), all of one floating type. C is sparse
+    where the outputs were. windows (h, order, m): what was memorised, in time order.
+    """
+
+    left: Array
+    right: Array
+    B: Array
+    b: Array
+    C: Any
+    order: int
+    method: str
+    windows: Array
+
+    @cached_property
+    def A(self) -> Array:
+        """The transition matrix (h, h). The recurrence itself uses the factors. Cost O(h^2 d)."""
+        return np.asarray(self.left @ self.right)
+
+    @property
+    def hidden_size(self) -> int:
+        """Number of neurons h."""
+        return len(self.b)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The floating type of all weights, in which everything is computed."""
+        return self.b.dtype
+
+    def step(self, h: Array, x: Array) -> Array:
+        """h_t from h_{t-1} (sequences, h) and x_t (sequences, m). Cost O(sequences h d)."""
+        return np.asarray((h @ self.right.T) @ self.left.T + x @ self.B.T)
+
+    def states(self, inputs: ArrayLike) -> Iterator[Array]:
+        """h_1, h_2, ..., h_T (sequences, h) for inputs (sequences, T, m), one at a time, O(sequences h d) each."""
+        x = self._checked(inputs)
+        h = np.zeros((len(x), self.hidden_size), dtype=self.dtype)
+        for t in range(x.shape[1]):
+            h = self.step(h, x[:, t])
+            yield h
+
+    def hidden(self, inputs: ArrayLike) -> Array:
+        """The last hidden state h_T (sequences, h) for inputs (sequences, T, m), by the recurrence."""
+        x = self._checked(inputs)
+        h = x[:, 0] @ self.B.T
+        for t in range(1, x.shape[1]):
+            h = self.step(h, x[:, t])
+        return np.asarray(h)
+
+    def features(self, inputs: ArrayLike) -> Array:
+        """relu(h_T + b), (sequences, h)."""
+        return self.activations(self.hidden(inputs))
+
+    def activations(self, hidden: Array) -> Array:
+        """relu(h + b) of given states."""
+        return np.asarray(np.maximum(hidden + self.b, 0))
+
+    def __call__(self, inputs: ArrayLike) -> Array:
+        """y_T = C relu(h_T + b), (sequences, p), for inputs (sequences, T, m) of any length T >= 1."""
+        return self.outputs(self.hidden(inputs))
+
+    def outputs(self, hidden: Array) -> Array:
+        """C relu(h + b) of given states, (sequences, p)."""
+        return np.asarray(self.activations(hidden) @ self.C.T)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the weights as they are kept: left, right, B, b and C."""
+        output = (
+            self.C.data.nbytes + self.C.indices.nbytes + self.C.indptr.nbytes if issparse(self.C) else self.C.nbytes
+        )
+        return int(self.left.nbytes + self.right.nbytes + self.B.nbytes + self.b.nbytes + output)
+
+    @cached_property
+    def condition(self) -> float:
+        """Condition of the feature matrix (h, h) of the memorised windows, in the 2-norm. Cost O(h^3)."""
+        return float(np.linalg.cond(self.features(self.windows).astype(np.float64)))
+
+    @property
+    def nilpotency_defect(self) -> float:
+        """Largest entry of A^order as it is computed: 0 where A is exact, else rounding. Cost O(order h^2 d)."""
+        power = self.left
+        for _ in range(self.order - 1):
+            power = self.left @ (self.right @ power)
+        return float(np.abs(power @ self.right).max(initial=0))
+
+    def astype(self, dtype: DTypeLike) -> MemorizingSSM:
+        """All weights rounded to another floating type."""
+        names = ("left", "right", "B", "b", "C", "windows")
+        return replace(self, **{name: getattr(self, name).astype(dtype) for name in names})
+
+    def _checked(self, inputs: ArrayLike) -> Array:
+        x = np.asarray(inputs, dtype=self.dtype)
+        if x.ndim != 3 or x.shape[2] != self.B.shape[1] or x.shape[1] < 1:
+            raise ValueError(f"inputs: shape (sequences, T >= 1, {self.B.shape[1]}) is allowed, got {x.shape}")
+        return x
+
+
+def memorizing_ssm(
+    inputs: ArrayLike,
+    outputs: Any,
+    order: int,
+    method: Method = "auto",
+    *,
+    hidden_size: int | None = None,
+    dtype: DTypeLike = np.float64,
+    seed: int | np.random.Generator = 0,
+) -> MemorizingSSM:
+    """An SSM with one neuron for each sequence: C relu(h_n + b) = y for each, and A^order = 0 (Prop. 4.5).
+
+    inputs (N, n, m): N different sequences. outputs (N, p); sparse with "winner_take_all" only, which then makes a
+    sparse C. order: A^order = 0, so that only the last `order` inputs count; n where all have to. method:
+
+    - "paper": Lemma A.3 (generic A and B) and Lemma A.4 (biases neuron by neuron). Right, and ill-conditioned.
+    - "gap": the same weights; the neuron with the widest gap comes next. Cost O(N^2 (ln N + order m + p)), as "paper".
+    - "sorted": nearly all neurons read one line; C by divided differences. Cost O(N (order m + p)) after a search
+      for the line; the condition grows about as N^3.
+    - "winner_take_all": neuron i fires for sequence i alone, condition 1. Windows have to be corners of their convex
+      hull, as they are on a sphere. Cost O(N^2 order m), and one linear program for each window that is not obvious;
+      O(N (order m)^2) where the inputs are few different points of a sphere, as words are.
+    - "shift_register": one-hot but for (order - 1) m neurons that hold the last inputs. Powers of A are exact zeros
+      even in floating point. Windows have to be corners, and their last order - 1 inputs have to span their space.
+    - "auto": "winner_take_all" where the windows are corners, else "gap", and "sorted" for more than 2000 sequences.
+
+    For "paper", "gap", "sorted" and "shift_register" A^order is zero and not just small: entries of A are dyadic
+    fractions. For "winner_take_all" it is zero up to rounding. hidden_size: N neurons unless more are asked for.
+    dtype: the network computes in this type, and C is solved for what it then computes.
+
+    Raises ValueError for fewer neurons than `order` (a nilpotent matrix of size h has A^h = 0 already, so no more than
+    h inputs count: N = 2 sequences of n = 3 that differ in the oldest input alone cannot be told apart), equal
+    sequences, equal windows with different outputs, numbers that are not finite, shapes that do not fit, an unknown
+    method, or windows that the method cannot separate.
+    """
+    if method not in get_args(Method):
+        raise ValueError(f"method: one of {', '.join(get_args(Method))} is allowed, got {method!r}")
+    sequences, wanted = checked_data(inputs, outputs)
+    windows, wanted = windows_of(sequences, wanted, whole_number(order, "order", 1))
+    random, kind = generator(seed), np.dtype(dtype)
+    if kind.kind != "f":
+        raise ValueError(f"dtype: a floating type is allowed, got {kind}")
+    neurons = len(sequences) if hidden_size is None else whole_number(hidden_size, "hidden_size", len(sequences))
+    if neurons < order:
+        raise ValueError(
+            f"order: at most the hidden size is allowed, got order = {order} with {neurons} neurons. A nilpotent "
+            f"matrix of size {neurons} has A^{neurons} = 0, so only the last {neurons} inputs could count; "
+            f"hidden_size={order} or more adds the neurons that are missing"
+        )
+    if issparse(wanted) and method not in ("auto", "winner_take_all"):
+        raise ValueError(f"outputs: sparse ones need method 'winner_take_all', got {method!r}")
+    windows, wanted = padded(windows, wanted, neurons, random)
+    if method == "auto":
+        try:
+            return _build("winner_take_all", windows, wanted, order, kind, random)
+        except NotACorner:
+            if issparse(wanted):
+                raise
+            method = "gap" if neurons <= 2000 else "sorted"
+    return _build(method, windows, wanted, order, kind, random)
+
+
+def _build(
+    method: str, windows: Array, wanted: Any, order: int, dtype: np.dtype[Any], random: np.random.Generator
+) -> MemorizingSSM:
+    """windows (N, up to order, m) in time order, outputs (N, p)."""
+    latest_first = windows[:, ::-1]
+    width = windows.shape[1] * windows.shape[2]
+    if method in ("paper", "gap"):
+        found, hidden = _distinct(windows, random)
+        b, rows, columns = (natural_order if method == "paper" else gap_order)(hidden)
+    elif method == "sorted":
+        found, b, rows, columns = sorted_transition(latest_first, random)
+    elif method == "winner_take_all":
+        found, b = _one_hot(latest_first, random)
+    else:
+        found, b, rows, columns = register_transition(latest_first)
+    empty = csr_array((0, 0)) if issparse(wanted) else np.zeros((0, 0))
+    rounded = MemorizingSSM(found.left, found.right, found.B, b, empty, order, method, windows).astype(dtype)
+    if method == "winner_take_all":
+        weights = _one_hot_weights(rounded, wanted, random)
+    elif method == "sorted" and dtype == np.float64:
+        first = found.functionals[: windows.shape[1]].reshape(-1, width)
+        weights = ramp_weights(latest_first.reshape(-1, width) @ first.T, b, rows, wanted, windows.shape[1])
+    else:
+        features = rounded.features(windows).astype(np.float64)
+        if method == "shift_register":
+            weights = register_weights(features, wanted, rows, columns, width - windows.shape[2])
+        else:
+            weights = triangular_weights(features, wanted, rows, columns)
+    return replace(rounded, C=weights.T.astype(dtype))
+
+
+def _distinct(windows: Array, random: np.random.Generator) -> tuple[Transition, Array]:
+    """Generic weights for which no two sequences agree in any coordinate, and the hidden states (Lemma A.3)."""
+    count, order, inputs = windows.shape
+    for draw in range(_DRAWS):
+        # finer weights if coarse ones let values coincide
+        found = generic_transition(count, order, inputs, random, fine=draw >= _DRAWS // 2)
+        hidden = found.hidden(windows)
+        closest = np.diff(np.sort(hidden, axis=0), axis=0).min(axis=0, initial=np.inf)
+        if np.all(closest > _CLOSEST * hidden.std(axis=0)) or count == 1:
+            return found, hidden
+    raise ValueError(
+        f"inputs: sequences that differ by more than rounding are allowed; {_DRAWS} draws of generic weights left two "
+        f"of them within {_CLOSEST} spreads of each other in some coordinate"
+    )
+
+
+def _one_hot(latest_first: Array, random: np.random.Generator) -> tuple[Transition, Array]:
+    """Winner-take-all weights and biases; inputs are projected if there are too few neurons to read all of them."""
+    count, order, inputs = latest_first.shape
+    width = min(inputs, max(1, count // order))
+    for attempt in range(1 if width == inputs else _DRAWS):
+        read = np.eye(inputs) if width == inputs else projection(width, inputs, random)
+        seen = latest_first @ read.T
+        try:
+            functionals, thresholds = separators(seen)
+        except NotACorner:
+            if attempt == _DRAWS - 1 or width == inputs:
+                raise
+            continue
+        return fitted_transition(functionals.reshape(seen.shape), thresholds, seen, read, random)
+    raise AssertionError
+
+
+def _one_hot_weights(model: MemorizingSSM, wanted: Any, random: np.random.Generator) -> Any:
+    """C^T: the outputs themselves, divided by what the neurons show for their own sequence (1, up to rounding).
+
+    Raises ValueError where rounding lets a second neuron fire. Tried on all sequences up to 2048, else on 256 of them.
+    """
+    count = model.hidden_size
+    tried = np.arange(count) if count <= _TRIED_ALL else np.sort(random.choice(count, _TRIED, replace=False))
+    shown = np.ones(count)
+    for rows in np.array_split(tried, -(-len(tried) // _TRIED)):
+        features = model.features(model.windows[rows])
+        shown[rows] = features[np.arange(len(rows)), rows]
+        if np.count_nonzero(features) != len(rows) or not np.all(shown[rows] > 0):
+            raise ValueError(
+                f"winner_take_all: windows too close to separate them in {model.dtype}; try float64 or method 'gap'"
+            )
+    return csr_array(diags_array(1 / shown) @ wanted) if issparse(wanted) else wanted / shown[:, None]

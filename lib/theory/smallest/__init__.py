@@ -1,0 +1,1 @@
+"""The smallest state that remembers, and networks that have it."""

@@ -1,0 +1,1 @@
+"""Networks that see a window of their input, and how to find its length."""

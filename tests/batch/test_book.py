@@ -1,0 +1,157 @@
+"""The build fails, and says why: a failing cell, a broken link, a figure without alternative text."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from lib import ROOT, sources
+from lib.batch import book
+from lib.batch.execution import Job
+from lib.batch.identity import digest, page_key
+from lib.batch.pages import Page, find_page
+from lib.batch.sphinx_pages import _changed_pages
+from lib.report import claims, records
+
+HEAD = """---
+jupytext:
+  text_representation: {extension: .md, format_name: myst}
+kernelspec: {display_name: Python 3, language: python, name: python3}
+---
+
+"""
+FIGURE = """```{code-cell} python
+---
+mystnb:
+  figure:
+    name: fig-line
+    caption: A line.
+  image:
+    ALT: A rising line.
+---
+import matplotlib.pyplot as plt
+plt.plot([0, 1]); plt.show()
+```
+"""
+
+
+@pytest.fixture
+def small_book(tmp_path: Path) -> Path:
+    """A copy of the house with one chapter in it."""
+    for name in ("lib", "book"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("_config.yml", "requirements.lock"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    contents = {"format": "jb-book", "root": "book/index", "chapters": [{"file": "notebooks/chapter"}]}
+    (tmp_path / "_toc.yml").write_text(yaml.safe_dump(contents))
+    (tmp_path / "book" / "index.md").write_text("# A small book\n\nWelcome.\n")
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "profiles.yml").write_text("laptop: {}\n")
+    return tmp_path
+
+
+def build(folder: Path, *chapter: str) -> tuple[int, str]:
+    (folder / "notebooks" / "chapter.md").write_text(HEAD + "# A chapter\n\n" + "\n".join(chapter))
+    done = subprocess.run(
+        [sys.executable, "-m", "lib", "book"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_sound_book_is_built_and_its_address_printed(small_book: Path) -> None:
+    status, log = build(small_book, FIGURE.replace("ALT", "alt"))
+    assert status == 0, log
+    assert (small_book / "_build" / "html" / "book" / "index.html").as_uri() in log
+    page = (small_book / "_build" / "html" / "notebooks" / "chapter.html").read_text()
+    assert 'alt="A rising line."' in page
+    assert str(small_book) not in page
+
+
+def test_rendering_finds_done_what_filled_the_cache(small_book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOOK_CACHE", str(small_book / "cache"))
+    counted = small_book / "executions"
+    chapter = (
+        "```{code-cell} python\nfrom lib.processes import corpora\n"
+        'corpora.load("sotu").head(20_000).tokens("bpe", vocabulary_size=300)\n'
+        f"with open({str(counted)!r}, 'a') as file:\n    file.write('once ')\n```\n"
+    )
+    for _ in range(2):
+        status, log = build(small_book, chapter)
+        assert status == 0, log
+        assert counted.read_text() == "once "
+    assert list((small_book / "cache" / "bpe").iterdir())
+
+
+def test_a_failing_cell_fails_the_build_and_its_traceback_is_printed(small_book: Path) -> None:
+    status, log = build(small_book, "```{code-cell} python\nraise RuntimeError('the reason')\n```\n")
+    assert status != 0
+    assert "RuntimeError" in log and "the reason" in log
+    assert not (small_book / "_build" / "html").exists()
+
+
+def test_broken_links_and_figures_without_alternative_text_fail_the_build(small_book: Path) -> None:
+    status, log = build(small_book, FIGURE.replace("ALT", "width"), "[nowhere](no-such-label) {ref}`gone`")
+    assert status != 0
+    assert "image without alternative text" in log
+    assert "no-such-label" in log and "gone" in log
+
+
+def test_the_key_of_a_page_changes_with_all_that_its_numbers_depend_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = find_page("repetitive_sequences")
+    key, sources_before = page_key(page, "smoke", {}), sources.digest(page.name)
+    assert key == page_key(page, "smoke", {})
+    assert key != page_key(page, "laptop", {})
+    assert key != page_key(page, "smoke", {"seed": 1})
+    assert key != page_key(find_page("ising_chain"), "smoke", {})
+    with monkeypatch.context() as patch:
+        patch.setattr("platform.python_version", lambda: "3.0")
+        assert key != page_key(page, "smoke", {})
+    with monkeypatch.context() as patch:
+        patch.setattr("lib.sources.digest_of", lambda files, root: digest(["other claims"]))
+        patch.setattr("lib.sources.digest", lambda page: sources_before)
+        assert key != page_key(page, "smoke", {})
+    monkeypatch.setattr("lib.sources.digest", lambda page: digest(["another lib"]))
+    assert key != page_key(page, "smoke", {})
+
+
+def test_checks_that_fail_are_never_kept_for_later_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(book, "ROOT", tmp_path)
+    pages = [Page(f"notebooks/{name}", tmp_path) for name in ("some", "none", "empty")]
+    jobs = [Job(page, {}, "laptop", tmp_path / page.name) for page in pages]
+    monkeypatch.setenv("BOOK_PROFILE", "laptop")
+    for work, parts in zip(jobs, ("ab", "b", ""), strict=True):
+        monkeypatch.setenv("BOOK_RECORDS", str(work.records))
+        for part in parts:
+            with contextlib.suppress(claims.ClaimFailed):
+                claims.check("shen-eq46", 1, 1 if part == "a" else 2, 0.1, part=part)
+    jobs[2].records.touch()
+    (kept,) = book.record_claims(jobs, "laptop")
+    assert kept == tmp_path / "results" / "claims" / "laptop" / "some.jsonl"
+    assert list(records.read(kept)) == [one for one in records.read(jobs[0].records) if one["part"] == "a"]
+    assert [path.name for path in kept.parent.iterdir()] == ["some.jsonl"]
+
+
+def test_sphinx_reads_a_page_again_that_was_executed_again_with_the_same_key(make_page, tmp_path: Path) -> None:
+    jobs = [Job(make_page(name), {}, "smoke", tmp_path / name, "k") for name in ("a", "b")]
+    names = [job.page.name for job in jobs]
+    app = SimpleNamespace(_book_jobs=dict(zip(names, jobs, strict=True)))
+    env = SimpleNamespace(found_docs=set(names))
+    for job in jobs:
+        job.stamp.write_text("first")
+    assert _changed_pages(app, env, set(), set(), set()) == names
+    assert _changed_pages(app, env, set(), set(), set()) == []
+    jobs[1].stamp.write_text("second")
+    assert _changed_pages(app, env, set(), set(), set()) == names[1:]

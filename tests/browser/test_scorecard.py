@@ -1,0 +1,95 @@
+"""The scorecard as a reader meets it: every status in words, in both colour schemes, and what rests on older code."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser
+
+from lib.report.claims import WORDS
+from lib.report.records import OUTCOMES, Record
+from lib.report.scorecard import counts, rows
+from lib.report.scorecard_html import Counts, Table
+
+from .conftest import DESK, PHONE, Visit, visiting
+
+pytestmark = pytest.mark.browser
+
+SCORECARD = "book/scorecard.html"
+CLAIMS = ("shen-eq46", "shen-eq47", "shen-eq53", "shen-eq52", "shen-eq62", "shen-params")
+
+
+def record(claim: str, outcome: str, part: str = "", older: bool = True) -> Record:
+    made_up: Record = {
+        "claim": claim, "part": part, "outcome": outcome, "sentence": f"{outcome}: 3 values in [1, 2] against 1",
+        "measured": [1.0, 1.5, 2.0], "expected": 1.0, "tolerance": 0.1, "deviation": 1.0, "note": "at reduced size",
+        "profile": "laptop", "page": "notebooks/two_point/binary_sequences", "anchor": f"claim-{claim}",
+        "provenance": {"date": "2026-01-01", "code": "abc", "commit": "1234567"}, "older": older, "on_page": False,
+        "reason": "seeds disagree" if outcome == "undecided" else None,
+    }  # fmt: skip
+    return made_up | ({"beside": record(claim, "differs", part, False) | {"profile": "smoke"}} if older else {})
+
+
+def every_status() -> str:
+    """Tables with a claim of every status, folded checks among them, all but one on records of older code."""
+    pairs = zip(CLAIMS, OUTCOMES, strict=True)
+    made_up = [record(claim, outcome, older=claim != CLAIMS[0]) for claim, outcome in pairs]
+    made_up += [record(CLAIMS[-1], outcome, f"part {outcome}") for outcome in OUTCOMES]
+    shown = rows(made_up, "shen2019")
+    older = [row for row in shown if row.older]
+    return Counts({"shen2019": counts(shown)}, counts(shown), counts(older))._repr_html_() + Table(
+        "shen2019", shown, ""
+    )._repr_html_().replace('id="', 'id="made-up-')
+
+
+def with_every_status(visit: Visit) -> None:
+    visit.open(SCORECARD)
+    visit.page.locator("article .cell_output .text_html").first.evaluate(
+        "(place, markup) => { place.innerHTML = markup; }", every_status()
+    )
+    visit.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [DESK, PHONE])
+def test_every_status_is_accessible_and_fits(browser: Browser, address: str, scheme: str, width: int) -> None:
+    with visiting(browser, address, scheme, width) as visit:
+        with_every_status(visit)
+        report = Axe().run(visit.page, options={"runOnly": ["wcag2a", "wcag2aa"], "resultTypes": ["violations"]})
+        found = [(one["id"], node["html"][:200]) for one in report.response["violations"] for node in one["nodes"]]
+        assert not found
+        overflow = visit.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert overflow <= 1
+
+
+def test_every_status_is_said_in_words(browser: Browser, address: str) -> None:
+    with visiting(browser, address) as visit:
+        with_every_status(visit)
+        shown = visit.page.locator("article .cell_output .text_html").first.inner_text()
+        for symbol, word in WORDS.values():
+            assert f"{symbol} {word}" in shown
+        assert "↺ older code" in shown and "commit 1234567" in shown
+        assert "the smoke check of the present code says: differs" in shown
+        assert "of which ↺ 5 rest on records of older code" in shown
+
+
+def test_an_unreadable_badge_is_noticed(browser: Browser, address: str) -> None:
+    with visiting(browser, address) as visit:
+        with_every_status(visit)
+        visit.page.add_style_tag(content=".claim-older { color: #d8d8d8 !important; }")
+        report = Axe().run(visit.page, options={"runOnly": ["wcag2aa"], "resultTypes": ["violations"]})
+        assert any(one["id"] == "color-contrast" for one in report.response["violations"])
+
+
+@pytest.mark.parametrize("name", [SCORECARD, "book/index.html"])
+def test_the_counts_say_how_many_claims_rest_on_older_code(visit: Visit, name: str) -> None:
+    visit.open(SCORECARD)
+    marked = visit.page.locator("table.scorecard [data-column='Verdict'] .claim-older").count()
+    visit.open(name)
+    row = visit.page.locator(".scorecard-counts .scorecard-older")
+    said = re.fullmatch(r"of which ↺ (\d+) rests? on records of older code", row.locator("th").inner_text())
+    assert said and int(said[1]) == marked
+    numbers = [int(cell) for cell in row.locator("td").all_inner_texts() if cell != "–"]
+    assert sum(numbers) == marked

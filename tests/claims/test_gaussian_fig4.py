@@ -1,0 +1,258 @@
+"""The claims about Gaussian language models, judged as the chapters do, in worlds where they hold and fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.gaussians.baselines import canonical_information, linear_state_information
+from experiments.gaussians.collapse import COLLAPSE, LENGTH, STATE, advantage_over, cells_of, per_seed
+from experiments.gaussians.information import restart_error
+from experiments.gaussians.runs import Model, of_models, plan_of, trained_runs
+from experiments.gaussians.statements import equal_early_losses, judge_means, slopes_of
+from lib.information import bipartite_mutual_information, gaussian_mutual_information
+from lib.information.gaussian import captured_information, information_by_position
+from lib.information.intervals import seed_mean
+from lib.processes import HierarchicalGaussian
+from lib.report import claims
+from lib.theory.gaussian_predictor import GaussianPredictor
+from tests.experiments.gaussians.fake_records import COPIES, SIZES, grid, numbers, record
+
+PLAN = plan_of("laptop")
+GPT2, GPT2_LARGE = Model("gpt2-2x32"), Model("gpt2-2x64")
+SMALL, LARGE = Model("mamba-2x32"), Model("mamba-4x64")
+LAW = HierarchicalGaussian(3)
+MATRIX, HALF = LAW.covariance(), 32
+EXPONENTS = {GPT2: 0.02, GPT2_LARGE: -0.05, SMALL: 0.5, Model("mamba-2x64"): 0.4, LARGE: 0.3}
+
+
+def slopes(noise: float = 0.02, **changed: float) -> dict[Model, np.ndarray]:
+    """Slopes in a world where models have the exponents above, but for some by size, with underscores."""
+    exponents = {model.size: value for model, value in EXPONENTS.items()}
+    exponents |= {"mamba2-2x32": 0.5, "mamba2-2x64": 0.3}
+    exponents |= {size.replace("_", "-"): value for size, value in changed.items()}
+
+    def law(size: str, layers: int) -> Any:
+        return lambda places: 0.01 * 4.0 ** (exponents[size] * layers)
+
+    return slopes_of(of_models(trained_runs(grid(law, noise=noise))), PLAN)
+
+
+def says(values: Any, **bounds: float) -> str:
+    return judge_means("l2m-fig4", {"it": values}, part="p", explanation="e", **bounds)
+
+
+def refused(claim: str, values: Any, **bounds: float) -> None:
+    """The check itself refuses what the chapter would record as agreement."""
+    mean = seed_mean(values)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check(claim, [mean.low, mean.high], outcome="reduced", **bounds)
+
+
+def test_a_flat_gpt2_is_told_from_one_that_rises_or_falls() -> None:
+    flat = {"at_least": -0.25, "at_most": 0.25}
+    assert says(slopes()[GPT2], **flat) == says(slopes()[GPT2_LARGE], **flat) == "agrees"
+    for exponent in (0.4, -0.4):
+        wrong = slopes(gpt2_2x32=exponent)[GPT2]
+        assert says(wrong, **flat) == "differs"
+        refused("l2m-fig4", wrong, **flat)
+    assert says(slopes(gpt2_2x32=0.25)[GPT2], **flat) == "undecided"
+    assert says(slopes(noise=2.0)[GPT2], **flat) == "undecided"  # scattered seeds
+
+
+def test_a_gpt2_that_has_learned_nothing_refuses_that_it_has() -> None:
+    def share(kl: float) -> np.ndarray:
+        runs = trained_runs(grid(lambda size, layers: lambda places: kl, ("gpt2-2x32",), (3,)))
+        return np.array([run.average / run.result["untrained_divergence"] for run in runs])
+
+    assert says(share(0.05), at_most=0.5) == "agrees"
+    assert says(share(0.19), at_most=0.5) == "differs"
+    refused("l2m-fig4", share(0.19), at_most=0.5)
+
+
+def test_a_small_mamba_that_is_as_flat_as_gpt2_refuses_that_it_degrades() -> None:
+    assert says(slopes()[SMALL], at_least=0.25) == "agrees"
+    wrong = slopes(mamba_2x32=0.05)
+    assert says(wrong[SMALL], at_least=0.25) == "differs"
+    refused("l2m-fig4", wrong[SMALL], at_least=0.25)
+    assert says(slopes()[SMALL] - slopes()[GPT2], at_least=0) == "agrees"
+    steep = slopes(gpt2_2x32=0.8)
+    refused("l2m-fig4", steep[SMALL] - steep[GPT2], at_least=0)
+
+
+def test_larger_models_that_degrade_more_refuse_that_they_degrade_less() -> None:
+    found = slopes()
+    assert says(found[SMALL] - found[LARGE], at_least=0) == "agrees"
+    wrong = slopes(mamba_4x64=0.7)
+    assert says(wrong[SMALL] - wrong[LARGE], at_least=0) == "differs"
+    refused("l2m-fig4", wrong[SMALL] - wrong[LARGE], at_least=0)
+    equal = slopes(mamba_4x64=0.5)
+    assert says(equal[SMALL] - equal[LARGE], at_least=0) == "undecided"
+
+
+def test_lengths_that_are_missing_leave_the_slopes_unresolved() -> None:
+    records = grid(lambda size, layers: lambda places: 0.1, ("mamba-2x32",), (3, 4))
+    found = slopes_of(of_models(trained_runs(records)), PLAN)
+    assert says(found[SMALL], at_least=0.25) == "undecided"
+    assert says(found[GPT2], at_least=-0.25, at_most=0.25) == "undecided"
+
+
+def late(size: str, seed: int, excess: float) -> dict[str, Any]:
+    early = 0.01 + 0.003 * SIZES.index(size) * (1 + 0.1 * seed)
+
+    def law(places: np.ndarray) -> np.ndarray:
+        return np.where(places <= 16, early, early * np.exp(excess * size.startswith("mamba") + 0.02 * seed))
+
+    return record(size, 5, law, seed)
+
+
+def test_late_loss_above_gpt2s_is_refused_where_it_only_is_worse_everywhere() -> None:
+    sizes = ("gpt2-2x32", "gpt2-2x64", "mamba-2x32", "mamba-2x64")
+
+    def excess(planted: float) -> np.ndarray:
+        models = of_models(trained_runs(late(size, seed, planted) for size in sizes for seed in range(3)))
+        return equal_early_losses(models, "gpt2", 1024, 3, lambda run: run.early)[SMALL].values
+
+    assert says(excess(0.4), at_least=0) == "agrees"
+    assert says(excess(-0.4), at_least=0) == "differs"
+    refused("l2m-fig4", excess(-0.4), at_least=0)
+    # a larger late KL that comes with a larger early one is no excess
+    assert abs(seed_mean(excess(0.0)).value) < 0.02
+
+
+def mamba(law: Callable[[float, int, int], float], noise: float = 0.05) -> Any:
+    """Cells of a world: law(information, state, length) is the KL."""
+
+    def world(size: str, layers: int) -> Any:
+        information = COPIES * HierarchicalGaussian(layers).bipartite_mutual_information()
+        kl = law(information, numbers(size, layers)["state_size"], 4**layers)
+        return lambda places: kl
+
+    return cells_of(of_models(trained_runs(grid(world, SIZES[2:5], noise=noise))), 3)
+
+
+def test_a_collapse_is_told_from_kl_that_depends_on_length_or_state_alone() -> None:
+    true = mamba(lambda information, state, length: (information / state) ** 0.6)
+    assert says(per_seed(true, COLLAPSE, "slope"), at_least=0) == "agrees"
+    assert says(per_seed(true, COLLAPSE), at_least=0.75) == "agrees"
+    assert says(advantage_over(true, COLLAPSE, LENGTH), at_least=0) == "agrees"
+    assert says(advantage_over(true, COLLAPSE, STATE), at_least=0) == "agrees"
+    length = mamba(lambda information, state, length: 1e-3 * length**0.5)
+    state = mamba(lambda information, state, length: 30 * state**-0.8)
+    for wrong, name in ((length, LENGTH), (state, STATE)):
+        assert says(advantage_over(wrong, COLLAPSE, name), at_least=0) == "differs"
+        refused("l2m-collapse", advantage_over(wrong, COLLAPSE, name), at_least=0)
+    assert says(per_seed(state, COLLAPSE), at_least=0.75) == "differs"
+    refused("l2m-collapse", per_seed(state, COLLAPSE), at_least=0.75)
+    falling = mamba(lambda information, state, length: (information / state) ** -0.6)
+    assert says(per_seed(falling, COLLAPSE, "slope"), at_least=0) == "differs"
+    refused("l2m-collapse", per_seed(falling, COLLAPSE, "slope"), at_least=0)
+
+
+def test_sizes_that_lie_apart_are_no_collapse_although_each_is_a_power_law() -> None:
+    apart = mamba(lambda information, state, length: information**0.6 * np.sin(state) ** 2)
+    assert says(per_seed(apart, COLLAPSE), at_least=0.75) == "differs"
+    refused("l2m-collapse", per_seed(apart, COLLAPSE), at_least=0.75)
+
+
+@pytest.mark.parametrize("profile", ["laptop", "paper"])
+def test_the_outcome_of_a_judgement_is_that_of_the_check(profile: str, capsys: pytest.CaptureFixture) -> None:
+    def judge(part: str, **cases: list[float]) -> None:
+        judge_means("l2m-fig4", cases, at_least=0.25, part=part, profile=profile, explanation="too flat")
+
+    judge("p", small=[0.5, 0.52, 0.51], other=[0.4, 0.41, 0.42])
+    judge("q", small=[0.5, 0.52, 0.51], other=[0.1, 0.11, 0.12])
+    judge("r", small=[0.5, 0.52, 0.51], other=[0.1, 0.31, 0.52])
+    judge("s", small=[0.5, 0.52])
+    judge("t")
+    first, second, third, fourth, fifth = capsys.readouterr().out.splitlines()
+    assert ("at reduced scale" in first) is (profile == "laptop") and "holds" in first
+    assert "differs" in second and "too flat" in second
+    assert all("ran, undecided" in line for line in (third, fourth, fifth)) and "nothing to compare" in fifth
+    reasons = ("interval too wide", "precondition not met", "precondition not met")
+    assert all(f"): {reason}: " in line for line, reason in zip((third, fourth, fifth), reasons, strict=True))
+
+
+def test_nll_minus_entropy_is_not_kl_with_the_likelihood_of_the_numbers_that_came() -> None:
+    runs = trained_runs(grid(lambda size, layers: lambda places: 0.1, SIZES[:2], (3,)))
+    kl = [run.average for run in runs]
+    entropies = [run.result["average_entropy"] for run in runs]
+    claims.check("l2m-kl", np.subtract([run.result["average_cross_entropy"] for run in runs], entropies), kl, 2e-6)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("l2m-kl", np.subtract([run.result["average_loss"] for run in runs], entropies), kl, 2e-6)
+
+
+def windows() -> dict[str, np.ndarray]:
+    """Captured, held and own information of exact windows 1, 2, 4, ... as in the chapter."""
+    gains, after = information_by_position(MATRIX), np.arange(HALF, 2 * HALF)
+    found: dict[str, list[float]] = {"window": [], "captured": [], "held": [], "own": []}
+    for window in (1, 2, 4, 8, 16, 32):
+        predictor = GaussianPredictor.windowed(MATRIX, window)
+        kept = gains - predictor.divergences(MATRIX)[HALF:]
+        found["window"].append(window)
+        found["captured"].append(np.maximum(kept, 0).sum())
+        found["held"].append(gaussian_mutual_information(MATRIX, np.arange(HALF - window, HALF), after))
+        found["own"].append(bipartite_mutual_information(predictor.covariance()))
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def test_the_chain_of_windows_is_refused_with_bounds_of_smaller_states() -> None:
+    found = windows()
+    best = linear_state_information(3, 1, found["window"])
+    claims.check("l2m-thm52", found["captured"], at_most=found["held"] + 1e-12)
+    claims.check("l2m-thm52", found["held"], at_most=best + 1e-9)
+    claims.check("l2m-thm52", found["own"], found["captured"], 1e-9)
+    with pytest.raises(claims.ClaimFailed):  # a state a quarter as large
+        claims.check("l2m-thm52", found["captured"][2:], at_most=found["held"][:-2] + 1e-12)
+    smallest_first = np.cumsum(canonical_information(3)[::-1])[found["window"] - 1]
+    with pytest.raises(claims.ClaimFailed):  # the wrong canonical pairs
+        claims.check("l2m-thm52", found["held"], at_most=smallest_first + 1e-9)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("l2m-thm52", found["own"], 0.9 * found["captured"], 1e-9)
+
+
+def test_captured_information_from_a_sample_is_refused_for_another_window() -> None:
+    x = LAW.sample(128, 0)
+    means, variances = LAW.conditionals(x)
+    predictor, gains = GaussianPredictor.windowed(MATRIX, 16), information_by_position(MATRIX)
+    ratio = np.log(variances / predictor.variances)
+    kl = 0.5 * (np.expm1(ratio) - ratio + (x @ predictor.weights.T - means) ** 2 / predictor.variances)
+    found = captured_information(kl[:, HALF:], gains).captured
+    exact = dict(zip(windows()["window"], windows()["captured"], strict=True))
+    claims.check("l2m-thm52", found.value, exact[16], 4 * found.standard_error)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("l2m-thm52", found.value, exact[32], 4 * found.standard_error)
+
+
+def test_trained_models_exceed_a_bound_that_forgets_the_copies_or_the_state() -> None:
+    runs = trained_runs(grid(lambda size, layers: lambda places: 0.01, SIZES[:3]))
+    captured = np.array([run.estimate("captured_information")[0] for run in runs])
+    there = np.array([run.information for run in runs])
+    room = 32 * np.log(2) * np.array([run.state() + COPIES for run in runs])
+    claims.check("l2m-thm52", captured, at_most=there)
+    claims.check("l2m-thm52", captured, at_most=room)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("l2m-thm52", captured, at_most=there / COPIES)  # of one copy
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("l2m-thm52", captured, at_most=np.full(len(runs), np.log(2) * COPIES))  # the token alone
+
+
+def test_the_error_of_starting_afresh_is_refused_with_another_sign_or_left_out() -> None:
+    first, second = MATRIX[:HALF, :HALF], MATRIX[HALF:, HALF:]
+    joint = GaussianPredictor.from_covariance(MATRIX)
+    afresh = GaussianPredictor.from_covariance(first).cross_entropies(second).sum()
+    measured = afresh - joint.cross_entropies(MATRIX)[HALF:].sum() - information_by_position(MATRIX).sum()
+    claims.check("l2m-direct", measured, restart_error(LAW, 1), 1e-10)
+    other = restart_error(HierarchicalGaussian(2), 1)
+    for wrong in (0.0, -measured, other, 1.01 * measured):
+        with pytest.raises(claims.ClaimFailed):
+            claims.check("l2m-direct", measured, wrong, 1e-10)
+    # a model's estimate minus its net information is a divergence; with the sign of the other term it is not
+    runs = trained_runs(grid(lambda size, layers: lambda places: 0.05, SIZES[:2], (3, 4)))
+    both = np.array([[run.estimate(name)[0] for name in ("restarted_direct", "net_information")] for run in runs])
+    claims.check("l2m-direct", (both[:, 0] - both[:, 1]) / 0.57, at_least=-4)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("l2m-direct", (both[:, 0] - [run.information for run in runs]) / 0.57, at_least=-4)

@@ -1,0 +1,161 @@
+"""The claims about memorisation: each check that the chapter makes, and a case in which it has to fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lib.processes import NgramLanguage
+from lib.report import claims
+from lib.theory import memorizing_ssm, ngram_ssm
+from lib.theory.memorizing import exact
+from lib.theory.memorizing.languages import distances, smoothed_law, valid_starts
+
+LANGUAGE = NgramLanguage.from_paper()
+LAWS = LANGUAGE.rules.laws()
+STARTS = valid_starts(LANGUAGE)
+OLDEST = exact.rationals([[[0], [1], [2]], [[5], [1], [2]]])
+WORDS = exact.rationals([[[1], [0], [0]], [[0], [1], [0]], [[1], [1], [0]], [[2], [0], [1]]])
+TARGETS = exact.rationals([[5], [-2], [7], [1]])
+
+
+def agreements(hidden: np.ndarray) -> int:
+    return sum(len(column) - len(set(column.tolist())) for column in hidden.T)
+
+
+def random_data(count: int, width: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    return generator.standard_normal((count, 3, width)), generator.standard_normal((count, 1))
+
+
+def worst(model) -> float:
+    return max(float(d.max()) for d in distances(model, LAWS, STARTS))
+
+
+def test_distinct_coordinates_need_as_many_neurons_as_inputs() -> None:
+    two = exact.states(exact.rationals([[6, 4], [-9, -6]]), exact.rationals([[1], [3]]), OLDEST)
+    data = np.concatenate([OLDEST, OLDEST[:1] + 1])
+    three = exact.exact_memorizer(data, TARGETS[:3], 3).hidden[:2]
+    arguments = {"at_most": 0, "outcome": "corrected", "erratum": 34}
+    claims.check("ngram-lemmaA3", agreements(three), printed=agreements(two), **arguments)
+    with pytest.raises(claims.ClaimFailed):  # the two cases exchanged
+        claims.check("ngram-lemmaA3", agreements(two), printed=agreements(three), **arguments)
+    shorter = exact.states(exact.rationals([[6, 4], [-9, -6]]), exact.rationals([[1], [3]]), OLDEST[:, :2])
+    with pytest.raises(claims.ClaimFailed):  # sequences of two inputs: two neurons do, and nothing needs correction
+        claims.check("ngram-lemmaA3", agreements(three), printed=agreements(shorter), **arguments)
+
+
+def test_generic_weights_are_nilpotent_and_tell_sequences_apart() -> None:
+    model = exact.exact_memorizer(WORDS, TARGETS, 3)
+    claims.check("ngram-lemmaA3", agreements(model.hidden), at_most=0)
+    claims.check("ngram-lemmaA3", np.count_nonzero(model.A @ model.A @ model.A), at_most=0)
+    with pytest.raises(claims.ClaimFailed):  # one power less
+        claims.check("ngram-lemmaA3", np.count_nonzero(model.A @ model.A), at_most=0)
+    register = exact.rationals(np.eye(4, k=-1))  # not generic: a shift register
+    with pytest.raises(claims.ClaimFailed):
+        claims.check(
+            "ngram-lemmaA3", agreements(exact.states(register, exact.rationals(np.eye(4, 1)), WORDS)), at_most=0
+        )
+
+
+def test_the_determinant_is_the_product_of_surviving_features() -> None:
+    model = exact.exact_memorizer(WORDS, TARGETS, 3)
+    determinant = abs(exact.determinant(model.features))
+    product = np.prod([model.features[i, k] for k, i in enumerate(model.survivors)])
+    claims.check("ngram-lemmaA4", [float(determinant - product)], [0.0], 0)
+    shifted = np.prod([model.features[i, k - 1] for k, i in enumerate(model.survivors)])
+    with pytest.raises(claims.ClaimFailed):  # neurons off by one
+        claims.check("ngram-lemmaA4", [float(determinant - shifted)], [0.0], 0)
+
+
+def test_natural_order_fails_in_float32_where_gap_order_works() -> None:
+    errors, conditions = {}, {}
+    for method, width in (("paper", 2), ("gap", 2), ("winner_take_all", 16)):
+        data = [random_data(145, width, seed) for seed in range(5)]
+        models = [memorizing_ssm(x, y, 3, method, dtype=np.float32) for x, y in data]
+        errors[method] = np.array([np.abs(m(x) - y).max() for m, (x, y) in zip(models, data, strict=True)])
+        conditions[method] = np.array([memorizing_ssm(x, y, 3, method).condition for x, y in data])
+    claims.check("ngram-lemmaA4", np.median(errors["paper"]), at_least=1)
+    claims.check("ngram-lemmaA4", max(errors["gap"].max(), errors["winner_take_all"].max()), at_most=1e-2)
+    claims.check("ngram-lemmaA4", np.median(conditions["gap"] / conditions["paper"]), at_most=1e-4)
+    for measured, bounds in (
+        (np.median(errors["gap"]), {"at_least": 1}),
+        (errors["paper"].max(), {"at_most": 1e-2}),
+        (np.median(conditions["paper"] / conditions["gap"]), {"at_most": 1e-4}),
+    ):
+        with pytest.raises(claims.ClaimFailed):  # the two orders exchanged
+            claims.check("ngram-lemmaA4", measured, **bounds)
+
+
+def test_fractions_reproduce_every_output() -> None:
+    model = exact.exact_memorizer(WORDS, TARGETS, 3)
+    claims.check("ngram-prop45", np.count_nonzero(model(WORDS) - TARGETS), at_most=0)
+    with pytest.raises(claims.ClaimFailed):  # the window one input too short
+        claims.check("ngram-prop45", np.count_nonzero(model(WORDS[:, 1:]) - TARGETS), at_most=0)
+
+
+@pytest.mark.parametrize("width", [1, 2, 16])
+def test_random_data_are_memorised_and_with_the_wrong_outputs_not(width: int) -> None:
+    x, y = random_data(145, width, 0)
+    for dtype, bound in ((np.float64, 1e-9), (np.float32, 2e-2)):
+        model = memorizing_ssm(x, y, 3, dtype=dtype)
+        claims.check("ngram-prop45", np.abs(model(x) - y).max(), at_most=bound)
+        with pytest.raises(claims.ClaimFailed):  # outputs of the next sequence
+            claims.check("ngram-prop45", np.abs(model(x) - np.roll(y, 1, axis=0)).max(), at_most=bound)
+        shorter = memorizing_ssm(x, y, 2, dtype=dtype)
+        other = x.copy()
+        other[:, 0] = 0
+        assert np.abs(shorter(other) - y).max() <= bound  # order 2 never sees the first input
+        with pytest.raises(claims.ClaimFailed):  # order 3 does
+            claims.check("ngram-prop45", np.abs(model(other) - y).max(), at_most=bound)
+
+
+def test_zeros_may_not_be_as_large_as_epsilon_each() -> None:
+    ours = np.abs(smoothed_law(LAWS, 1e-3) - LAWS).sum(axis=1).max()
+    printed = np.where(LAWS == 0, 0.9e-3, LAWS)
+    printed /= printed.sum(axis=1, keepdims=True)
+    far = np.abs(printed - LAWS).sum(axis=1).max()
+    arguments = {"at_most": 0.51e-3, "outcome": "corrected", "erratum": 35}
+    claims.check("ngram-thm41", ours, printed=far, **arguments)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("ngram-thm41", far, printed=ours, **arguments)
+    with pytest.raises(claims.ClaimFailed):  # epsilon / (4 Z) of twice the epsilon
+        claims.check("ngram-thm41", np.abs(smoothed_law(LAWS, 2e-3) - LAWS).sum(axis=1).max(), printed=far, **arguments)
+
+
+@pytest.mark.parametrize("width", [1, 2, 16])
+def test_the_theorem_holds_at_epsilon_and_not_at_less_than_half(width: int) -> None:
+    for dtype in (np.float64, np.float32):
+        found = [worst(ngram_ssm(LANGUAGE, width, epsilon, dtype=dtype)) / epsilon for epsilon in (1e-3, 1e-6)]
+        claims.check("ngram-thm41", found, at_most=1)
+        with pytest.raises(claims.ClaimFailed):
+            claims.check("ngram-thm41", found, at_most=0.49)
+
+
+def test_the_theorem_fails_for_shuffled_rules_and_in_natural_order_in_float32() -> None:
+    model = ngram_ssm(LANGUAGE, 2, 1e-3)
+    shuffled = max(float(d.max()) for d in distances(model, np.roll(LAWS, 1, axis=0), STARTS))
+    natural = worst(ngram_ssm(LANGUAGE, 16, 1e-3, method="paper", dtype=np.float32))
+    for measured in (shuffled / 1e-3, natural / 1e-3):
+        with pytest.raises(claims.ClaimFailed):
+            claims.check("ngram-thm41", measured, at_most=1)
+
+
+def test_the_share_of_valid_sentences_is_one_only_for_small_epsilon() -> None:
+    first = np.tile(LANGUAGE.encode("Ron woke at"), (300, 1))
+    share = {e: np.mean([t in LANGUAGE for t in ngram_ssm(LANGUAGE, 1, e).sample(first, 0)]) for e in (1e-6, 0.2)}
+    claims.check("ngram-thm41", share[1e-6], at_least=1)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("ngram-thm41", share[0.2], at_least=1)
+
+
+def test_rules_of_a_text_need_all_three_words() -> None:
+    text = [f"w{k}" for k in np.random.default_rng(0).integers(0, 20, 1500)]
+    language = NgramLanguage.from_corpus(text, n=4, end=False)
+    model = ngram_ssm(language, 16, 1e-3, method="winner_take_all", sparse=True)
+    contexts, laws = language.rules.contexts, language.rules.laws()
+    claims.check("ngram-thm41", np.abs(model.next_word_law(contexts) - laws).sum(axis=1).max(), at_most=1e-3)
+    with pytest.raises(claims.ClaimFailed):  # the first word exchanged
+        other = contexts.copy()
+        other[:, 0] = (other[:, 0] + 1) % 20
+        claims.check("ngram-thm41", np.abs(model.next_word_law(other) - laws).sum(axis=1).max(), at_most=1e-3)

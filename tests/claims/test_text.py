@@ -1,0 +1,196 @@
+"""The claims about text, judged as the chapter does, in worlds where they hold and where they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.text_information import statements
+from experiments.text_information.runs import TextRun, best, text_runs, trained_here
+from experiments.text_information.statements import (
+    chance_level,
+    change_by_correction,
+    difference_of_exponents,
+    exponent,
+    exponent_against_quality,
+    information_against_quality,
+    judge_measured,
+    magnitude,
+    power_law_advantage,
+    rank_correlation,
+)
+from lib.information.intervals import UNKNOWN, Interval
+from lib.report import claims
+from lib.report.verdicts import judge_printed
+from tests.experiments.text_information.fake_records import grid, power, record, world
+
+NETWORK = next(given for given in grid() if given["model"]["kind"] == "network")
+
+
+def run_of(noise: float = 0.02, **laws: Callable[[np.ndarray], Any]) -> TextRun:
+    return text_runs([record(NETWORK, laws, noise=noise)])[0]
+
+
+def says(measured: Interval, **bounds: float) -> str:
+    return judge_measured("l2m-bp-law", measured, part="here", explanation="outside", **bounds)
+
+
+def refused(claim: str, measured: Interval, **bounds: float) -> None:
+    """The check itself refuses what the chapter would record as agreement."""
+    with pytest.raises(claims.ClaimFailed):
+        claims.check(claim, [measured.low, measured.high], outcome="reduced", **bounds)
+
+
+@pytest.mark.parametrize(("planted", "verdict"), [(0.5, "agrees"), (-0.2, "differs"), (1.3, "differs")])
+def test_exponents_outside_zero_and_one_are_refused(planted: float, verdict: str) -> None:
+    beta = exponent(run_of(direct=power(2, planted)), "direct")
+    assert says(beta, at_least=0, at_most=1) == verdict
+    if verdict == "differs":
+        refused("l2m-bp-law", beta, at_least=0, at_most=1)
+
+
+def test_an_exponent_that_may_be_zero_is_undecided(capsys: pytest.CaptureFixture[str]) -> None:
+    beta = exponent(run_of(noise=1.5, direct=power(2, 0.02)), "direct")
+    assert judge_measured("l2m-bp-law", beta, at_least=0, at_most=1, part="here", explanation="outside") == "undecided"
+    assert "undecided · l2m-bp-law (here): precondition not met: no value with an interval" in capsys.readouterr().out
+    wide = Interval(0.1, -0.2, 0.4)
+    assert judge_measured("l2m-bp-law", wide, at_least=0, at_most=1, part="here", explanation="outside") == "undecided"
+    assert "undecided · l2m-bp-law (here): interval too wide: 0.1 [-0.2, 0.4]" in capsys.readouterr().out
+
+
+def test_a_power_law_is_told_from_a_logarithm() -> None:
+    rises = power_law_advantage(run_of(vclub=power(2, 0.6)), "vclub")
+    bends = power_law_advantage(run_of(vclub=lambda lengths: 1 + 3 * np.log(lengths)), "vclub")
+    assert rises.low > 0.5 and bends.high < -0.5
+    refused("l2m-bp-law", bends, at_least=0)
+    same = power_law_advantage(run_of(noise=0.5, vclub=power(2, 0.05)), "vclub")
+    assert says(same, at_least=0) == "undecided"
+
+
+def test_the_printed_exponent_has_to_lie_in_a_narrow_interval(capsys: pytest.CaptureFixture[str]) -> None:
+    said = {"part": "here", "widest": 0.3, "explanation": "weaker"}
+    right = exponent(run_of(direct=power(2.27, 0.76)), "direct")
+    assert judge_printed("l2m-bp-law", right, 0.76, **said) == "agrees"
+    slipped = exponent(run_of(direct=power(2.27, 0.70)), "direct")
+    assert judge_printed("l2m-bp-law", slipped, 0.76, **said) == "differs"
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("l2m-bp-law", slipped.value, 0.76, within=slipped.ends)
+    assert judge_printed("l2m-bp-law", Interval(0.7, 0.4, 0.9), 0.76, **said) == "undecided"
+    assert judge_printed("l2m-bp-law", UNKNOWN, 0.76, **said) == "undecided"
+    wide, unknown = capsys.readouterr().out.splitlines()[-2:]
+    assert "(here): interval too wide" in wide and "(here): precondition not met" in unknown
+
+
+@pytest.mark.parametrize("ratio", [3, 4])
+def test_a_split_with_another_exponent_is_noticed(ratio: int) -> None:
+    entries = record(NETWORK, {"direct": power(2, 0.5)})
+    other = record(NETWORK, {"direct": power(2, 0.8)})
+    same, wrong = text_runs([entries])[0], text_runs([other])[0]
+    bounds = {"at_least": -0.1, "at_most": 0.1}
+    assert says(difference_of_exponents((same, "direct", ratio), (same, "direct", 2)), **bounds) == "agrees"
+    difference = difference_of_exponents((wrong, "direct", ratio), (same, "direct", 2))
+    assert difference.low < 0.3 < difference.high or abs(difference.value - 0.3) < 0.01
+    assert says(difference, **bounds) == "differs"
+    refused("l2m-bp-law", difference, **bounds)
+
+
+def test_exponents_that_grow_or_fall_with_quality_are_told_apart_from_none() -> None:
+    level = chance_level(9)
+    bounds = {"at_least": level, "gap": level}
+    for slope, verdict in ((-0.3, "agrees"), (0.3, "differs")):
+        local = trained_here(text_runs(world(lambda loss, slope=slope: 0.5 + slope * (loss - 1.7))))
+        for value in (exponent_against_quality(local, "direct"), exponent_against_quality(local, "vclub")):
+            assert says(value, **bounds) == verdict
+            if verdict == "differs":
+                refused("l2m-bp-law", value, at_least=level)
+    flat = trained_here(text_runs(world(lambda loss: 0.4, noise=0.05)))
+    assert says(exponent_against_quality(flat, "vclub"), **bounds) == "undecided"
+
+
+def test_information_that_falls_with_quality_is_refused() -> None:
+    level = chance_level(9)
+    better = trained_here(text_runs(world()))
+    assert says(information_against_quality(better, "vclub"), at_least=level, gap=level) == "agrees"
+    worse = trained_here(text_runs(world(lambda loss: 0.3 * loss)))
+    found = information_against_quality(worse, "vclub")
+    assert says(found, at_least=level, gap=level) == "differs"
+    refused("l2m-bp-law", found, at_least=level)
+
+
+def test_a_correction_that_is_lost_in_the_growth_is_told_from_one_that_is_not() -> None:
+    def changes(law: Callable[[np.ndarray], Any], shift: float) -> tuple[TextRun, list[Interval]]:
+        run = run_of(direct=law, uncorrected=lambda lengths: law(lengths) + shift)
+        return run, change_by_correction(run)[1]
+
+    run, growing = changes(power(2, 0.7), 5.0)
+    assert says(magnitude(growing[0]), at_least=0.1) == "agrees"
+    assert says(magnitude(growing[-1]), at_most=0.1) == "agrees"
+    shift = difference_of_exponents((run, "direct", 2), (run, "uncorrected", 2))
+    assert says(shift, at_least=-0.05, at_most=0.05) == "differs"  # on lengths as short as these
+    run, flat = changes(power(8, 0.02), 8.0)
+    assert says(magnitude(flat[-1]), at_most=0.1) == "differs"
+    refused("l2m-ngram-correction", magnitude(flat[-1]), at_most=0.1)
+    run, small = changes(power(20, 0.3), 0.5)
+    assert says(magnitude(small[0]), at_least=0.1) == "differs"
+    refused("l2m-ngram-correction", magnitude(small[0]), at_least=0.1)
+    shift = difference_of_exponents((run, "direct", 2), (run, "uncorrected", 2))
+    assert says(shift, at_least=-0.05, at_most=0.05) == "agrees"
+    bent = run_of(direct=power(2, 0.5), uncorrected=power(2, 0.3))
+    wrong = difference_of_exponents((bent, "direct", 2), (bent, "uncorrected", 2))
+    refused("l2m-ngram-correction", wrong, at_least=-0.05, at_most=0.05)
+
+
+def test_changes_are_exact_where_documents_do_not_scatter() -> None:
+    run = run_of(noise=0.0, direct=power(2, 0.5), uncorrected=lambda lengths: 2 * lengths**0.5 + 1)
+    lengths, found = change_by_correction(run)
+    expected = -1 / (2 * lengths**0.5 + 1)
+    np.testing.assert_allclose([change.value for change in found], expected)
+    np.testing.assert_allclose([change.ends for change in found], np.stack([expected] * 2, axis=1))
+
+
+def test_magnitudes_of_intervals_around_zero_begin_at_zero() -> None:
+    assert magnitude(Interval(-0.2, -0.3, 0.1)) == Interval(0.2, 0.0, 0.3)
+    assert magnitude(Interval(-0.2, -0.3, -0.1)) == Interval(0.2, 0.1, 0.3)
+    assert not magnitude(UNKNOWN).known
+
+
+def test_random_orders_seldom_exceed_the_level_of_chance() -> None:
+    assert chance_level(9) == pytest.approx(0.6, abs=0.03)  # tables of Spearman's coefficient
+    assert chance_level(5) == pytest.approx(0.8, abs=0.11)
+    assert chance_level(20) < chance_level(9) < chance_level(6)
+
+
+def test_rank_correlations_leave_out_models_without_a_value_and_need_five() -> None:
+    order, replicates = np.arange(6.0), np.tile(np.arange(6.0)[:, None], (1, 40))
+    values = order**3
+    assert rank_correlation(order, values, replicates).ends == (1.0, 1.0)
+    values[2] = np.nan
+    assert rank_correlation(order, values, replicates).value == pytest.approx(1.0)
+    values[3] = np.nan
+    assert not rank_correlation(order, values, replicates).known
+    replicates[:2, :20] = np.nan
+    assert not rank_correlation(order, order, replicates).known  # half of the replicates have too few models
+    with pytest.raises(ValueError, match="resampled"):
+        rank_correlation(order, order, replicates[:5])
+    assert exponent_against_quality([], "direct") is not None and not exponent_against_quality([], "direct").known
+
+
+def test_verdicts_need_bounds_and_a_world_of_noise_gives_none() -> None:
+    with pytest.raises(ValueError, match="at_least or at_most"):
+        says(Interval(0, -1, 1))
+    assert says(UNKNOWN, at_least=0) == "undecided"
+    assert says(Interval(0.2, 0.1, 0.3), at_least=0.4) == "differs"
+    assert says(Interval(0.2, 0.1, 0.3), at_least=0.4, gap=0.4) == "undecided"
+
+
+def test_the_whole_page_of_verdicts_in_a_world_like_the_papers() -> None:
+    runs = text_runs(world(lambda loss: 0.76 + 0.5 * (1.4 - loss)))
+    chosen = best(runs)
+    assert chosen.name == "LSTM 256"
+    assert says(exponent(chosen, "direct"), at_least=0, at_most=1) == "agrees"
+    assert exponent(chosen, "direct").low <= 0.76 <= exponent(chosen, "direct").high
+    assert says(power_law_advantage(chosen, "direct"), at_least=0) == "agrees"
+    assert statements.EXPONENTS.min() < 0 < 1 < statements.EXPONENTS.max()

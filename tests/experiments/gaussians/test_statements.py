@@ -1,0 +1,170 @@
+"""Statements about Gaussian language models: slopes, intervals over seeds, equal early loss, collapse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiments.gaussians import collapse, tables
+from experiments.gaussians.collapse import COLLAPSE, LENGTH, STATE, cells_of, predicted
+from experiments.gaussians.runs import EARLY, Model, of_models, plan_of, table, trained_runs
+from experiments.gaussians.statements import (
+    equal_early_loss,
+    equal_early_losses,
+    length_slopes,
+    slopes_of,
+)
+from lib.information.intervals import seed_mean
+from lib.processes import HierarchicalGaussian
+from tests.experiments.gaussians.fake_records import COPIES, SIZES, grid, numbers, record, runs_at
+
+
+@given(st.floats(-1, 1), st.floats(0.001, 10))
+def test_a_power_law_of_the_length_has_its_exponent_as_slope(exponent: float, scale: float) -> None:
+    lengths = [64, 256, 1024]
+    values = scale * np.array(lengths, dtype=float)[:, None] ** (exponent + np.array([0, 0.1, -0.2]))
+    assert np.allclose(length_slopes(values, lengths), exponent + np.array([0, 0.1, -0.2]), atol=1e-9)
+    assert np.isnan(length_slopes(np.where(np.arange(3) == 1, np.nan, values), lengths))[1]
+
+
+def test_slopes_of_models_are_those_of_their_laws_and_nan_where_a_length_is_missing() -> None:
+    plan = plan_of("laptop")
+    law = lambda size, layers: lambda places: 0.01 * 4.0 ** (layers * (0.1 * SIZES.index(size)))  # noqa: E731
+    models = of_models(trained_runs(grid(law, noise=0.0)))
+    slopes = slopes_of(models, plan)
+    for size in SIZES:
+        assert np.allclose(slopes[Model(size)], 0.1 * SIZES.index(size))
+    late = slopes_of(models, plan, lambda run: run.late**2)
+    assert np.allclose(late[Model("mamba-2x32")], 0.4)
+    part = slopes_of(of_models(trained_runs(grid(law, layers=(3, 5), noise=0.0))), plan)
+    assert all(np.isnan(values).all() for values in part.values())
+    rows = table(models[Model("gpt2-2x32")], lambda run: run.seed, [64, 16], 4)
+    assert np.array_equal(rows, [[0, 1, 2, np.nan], [np.nan] * 4], equal_nan=True)
+    with pytest.raises(ValueError, match="lengths >= 2"):
+        length_slopes(np.ones((1, 3)), [64])
+
+
+def early_and_late(excess: float, exponent: float, early: float, seed: int, noise: float = 0.0):
+    """A law with KL `early` on 16 positions and early^exponent e^excess / 10 on the second half."""
+    factor = np.exp(noise * np.random.default_rng([seed, int(1e6 * early)]).standard_normal())
+    late = 0.1 * early**exponent * np.exp(excess) * factor
+    return lambda places: np.where(places <= EARLY, early, late)
+
+
+@pytest.mark.parametrize("exponent", [0.6, 1.0, 1.5])
+def test_the_excess_at_equal_early_loss_is_the_planted_one(exponent: float) -> None:
+    def runs(size: str, early: float, excess: float, noise: float = 0.0):
+        return runs_at(size, lambda seed: early_and_late(excess, exponent, early * 1.02**seed, seed, noise))
+
+    reference = runs("gpt2-2x32", 0.02, 0) + runs("gpt2-2x64", 0.012, 0)
+    small, large = runs("mamba-2x32", 0.03, 0.7), runs("mamba-2x64", 0.015, 0.2)
+    found = equal_early_loss(small, small + large, reference, 3)
+    # one line for small and large: their own excesses tilt it, which the pooled exponent has to bear
+    straight = equal_early_loss(small, small, reference, 3)
+    assert np.allclose(straight.values, 0.7, atol=1e-6) and straight.exponent == pytest.approx(exponent, abs=1e-6)
+    assert straight.gap == pytest.approx(np.log(0.03 * 1.02 / (0.02 * 1.02**2)), abs=1e-9) and straight.comparable
+    assert found.exponent != pytest.approx(exponent, abs=0.01)
+    far = equal_early_loss(runs("mamba-2x32", 0.09, 0.7), small, reference, 3)
+    assert far.gap > np.log(2) and not far.comparable
+    noisy = equal_early_loss(runs("mamba-2x32", 0.03, 0.7, 0.05), small, reference, 3)
+    assert noisy.values.std() > 1e-3
+    mean = seed_mean(noisy.values)
+    assert mean.low - 0.1 < 0.7 < mean.high + 0.1
+    with pytest.raises(ValueError, match="at least one run"):
+        equal_early_loss([], small, reference, 3)
+
+
+def test_one_seed_alone_has_an_excess_but_no_interval() -> None:
+    runs = [runs_at(size, lambda seed, e=early: early_and_late(0, 1, e, 0), 1) for size, early in
+            (("gpt2-2x32", 0.02), ("gpt2-2x64", 0.012), ("mamba-2x32", 0.02))]  # fmt: skip
+    found = equal_early_loss(runs[2], runs[2], runs[0] + runs[1], 3)
+    assert found.values[0] == pytest.approx(0, abs=1e-9) and np.isnan(found.values[1:]).all()
+
+
+def test_excesses_compare_within_a_family_and_without_variants_of_it() -> None:
+    laws = {"gpt2-2x32": (0.02, 0), "gpt2-2x64": (0.012, 0), "mamba-2x32": (0.03, 0.5), "mamba-2x64": (0.015, 0.5)}
+    records = [record(size, 3, early_and_late(excess, 1.2, early * 1.02**seed, seed), seed)
+               for size, (early, excess) in laws.items() for seed in range(3)]  # fmt: skip
+    changed = {"positions": "learned"}
+    records += [record("mamba-2x64", 3, early_and_late(-0.3, 1.2, 0.014 * 1.02**seed, seed), seed, model=changed)
+                for seed in range(3)]  # fmt: skip
+    found = equal_early_losses(of_models(trained_runs(records), variant=None), "gpt2", 64, 3, lambda run: run.early)
+    assert set(found) == {Model("mamba-2x32"), Model("mamba-2x64"), Model("mamba-2x64", "learned positions")}
+    for model, losses in found.items():
+        assert np.allclose(losses.values, -0.3 if model.variant else 0.5, atol=1e-6)
+    assert equal_early_losses(of_models(trained_runs(records)), "gpt2", 256, 3, lambda run: run.early) == {}
+
+
+@given(st.integers(4, 12), st.integers(0, 1000))
+@settings(max_examples=25)
+def test_left_out_errors_from_leverages_are_those_of_new_fits(n: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    x, y = random.normal(size=(2, n))
+    of_line, of_mean = 0.0, 0.0
+    for place in range(n):
+        others = np.arange(n) != place
+        slope, offset = np.polyfit(x[others], y[others], 1)
+        of_line += (y[place] - slope * x[place] - offset) ** 2
+        of_mean += (y[place] - y[others].mean()) ** 2
+    found = predicted(x, y)
+    assert found.explained == pytest.approx(1 - of_line / of_mean, rel=1e-6)
+    assert found.scatter == pytest.approx(np.sqrt(of_line / n), rel=1e-6)
+    assert found.slope == pytest.approx(np.polyfit(x, y, 1)[0])
+
+
+def test_prediction_is_refused_for_too_few_cells_and_for_a_constant() -> None:
+    with pytest.raises(ValueError, match="n >= 4"):
+        predicted([1, 2, 3], [1, 2, 3])
+    with pytest.raises(ValueError, match="constant"):
+        predicted([1, 1, 1, 1], [1, 2, 3, 4])
+    assert predicted(np.arange(5), [1, 1.001, 1, 0.999, 1]).explained < 0.5
+
+
+def mamba_cells(power_of_information: float, power_of_state: float, noise: float = 0.02) -> collapse.Cells:
+    def law(size: str, layers: int):
+        information = COPIES * HierarchicalGaussian(layers).bipartite_mutual_information()
+        return lambda places: (
+            0.3 * information**power_of_information / numbers(size, layers)["state_size"] ** power_of_state
+        )
+
+    return cells_of(of_models(trained_runs(grid(law, SIZES[2:5], noise=noise))), 3)
+
+
+def test_a_planted_collapse_has_its_powers_and_is_explained_by_true_states_alone() -> None:
+    cells = mamba_cells(0.5, 0.5)
+    assert len(cells) == 9
+    b, c = collapse.own_powers(cells)
+    assert np.allclose(b, 0.5, atol=0.06) and np.allclose(c, 0.5, atol=0.06)
+    explained = collapse.per_seed(cells, COLLAPSE)
+    assert (explained > 0.97).all()
+    assert (collapse.per_seed(cells, COLLAPSE, "slope") > 0.4).all()
+    wrong = list(collapse.exchanged_states(cells))
+    assert len(wrong) == 5 and max(wrong) < 0.9
+    assert (collapse.advantage_over(cells, COLLAPSE, LENGTH) > 0.5).all()
+    assert (collapse.advantage_over(cells, LENGTH, COLLAPSE) < -0.5).all()
+    assert collapse.order_agreement(cells, COLLAPSE) > 0.9
+    assert collapse.chance(cells, COLLAPSE, 200) < 0.02
+    assert collapse.chance(mamba_cells(0, 0), COLLAPSE, 200) > 0.02
+
+
+def test_other_powers_are_found_and_lengths_or_states_alone_are_told_from_a_collapse() -> None:
+    b, c = collapse.own_powers(mamba_cells(0.8, 0.2))
+    assert np.allclose(b, 0.8, atol=0.06) and np.allclose(c, 0.2, atol=0.06)
+    length, state = mamba_cells(0.8, 0), mamba_cells(0, 0.8)
+    assert (collapse.advantage_over(length, COLLAPSE, LENGTH) < 0).all()
+    assert (collapse.advantage_over(state, COLLAPSE, STATE) < 0).all()
+    assert (collapse.per_seed(length, LENGTH) > 0.97).all()
+    assert (collapse.per_seed(state, STATE) > 0.97).all()
+
+
+def test_a_grid_with_one_size_or_few_cells_decides_nothing() -> None:
+    law = lambda size, layers: lambda places: 0.1 * layers  # noqa: E731
+    one = cells_of(of_models(trained_runs(grid(law, ("mamba-2x32",)))), 3)
+    assert not collapse.decidable(one) and np.isnan(collapse.per_seed(one, COLLAPSE)).all()
+    nothing = cells_of({}, 3)
+    assert not collapse.decidable(nothing) and len(nothing) == 0
+    assert "too few" in tables.collapse_table(nothing, 5, 0)
+    with pytest.raises(ValueError, match="two sizes"):
+        collapse.own_powers(one)

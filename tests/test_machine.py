@@ -1,0 +1,145 @@
+"""Machine code that Numba keeps never outlives an edit of the sources it was compiled from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lib import ROOT, machine
+from lib.machine import MARK, name_kernel_cache
+
+GRADIENT = "from lib.theory import uniform_attention_gradient as g; print(repr(float(g(0.5, 40, 3))))"
+INFORMATION = (
+    "import numpy as np; from lib.information import auto_mutual_information as information\n"
+    "print(information(np.arange(3000) * 7919 % 2000, [1, 2]).tolist())"
+)
+FOLDER = "import os, lib; print(os.environ['NUMBA_CACHE_DIR'])"
+FIXED = "import lib, numba; numba.config.CACHE_DIR = 'fixed'\n"  # as if the folder were not named by the sources
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A copy of the book's code, with nothing compiled."""
+    shutil.copytree(ROOT / "lib", tmp_path / "book" / "lib", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path / "book"
+
+
+def ask(book: Path, code: str, **settings: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment |= {"PYTHONPATH": str(book), "BOOK_CACHE": str(book / "cache"), **settings}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=book, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def edit(book: Path, before: str, after: str) -> None:
+    """Replace a text that stands once in one source of the library."""
+    (path,) = (path for path in (book / "lib").rglob("*.py") if before in path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    assert text.count(before) == 1
+    path.write_text(text.replace(before, after), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "code, before, after",
+    [
+        (GRADIENT, "    return product, (", "    return 2.0 * product, ("),
+        (INFORMATION, "        return float(weights[count])\n", "        return 2.0 * float(weights[count])\n"),
+    ],
+    ids=["double-double product", "weight of a count"],
+)
+def test_an_edit_of_a_kernel_that_is_imported_by_another_is_felt(
+    copied: Path, code: str, before: str, after: str
+) -> None:
+    first, fixed = ask(copied, code), ask(copied, FIXED + code)
+    assert first == fixed == ask(copied, code)
+    edit(copied, before, after)
+    assert ask(copied, code) != first
+    assert ask(copied, FIXED + code) == first, "Numba alone would have noticed, and all this is not needed"
+
+
+def test_numba_may_be_imported_first(copied: Path) -> None:
+    code = "import numba, lib, os; print(numba.config.CACHE_DIR == os.environ['NUMBA_CACHE_DIR'])"
+    assert ask(copied, code) == "True"
+
+
+def test_the_folder_follows_the_sources_and_only_them(copied: Path) -> None:
+    first = ask(copied, FOLDER)
+    assert Path(first).parent == copied / "_build" / "numba"
+    (copied / "lib" / "notes.txt").write_text("no code")
+    assert ask(copied, FOLDER) == first
+    (copied / "lib" / "checks.py").rename(copied / "lib" / "engine.py")
+    assert ask(copied, FOLDER) != first
+
+
+def test_the_setting_of_the_user_is_the_parent_and_a_child_does_not_nest(copied: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    folder = Path(ask(copied, FOLDER, NUMBA_CACHE_DIR=str(own)))
+    assert folder.parent == own
+    assert ask(copied, FOLDER, NUMBA_CACHE_DIR=str(folder)) == str(folder)
+    (copied / "lib" / "checks.py").write_text("")
+    sibling = Path(ask(copied, FOLDER, NUMBA_CACHE_DIR=str(folder)))
+    assert sibling.parent == own and sibling != folder
+
+
+def test_numba_works_where_no_folder_can_be_written(copied: Path, tmp_path: Path) -> None:
+    expected = ask(copied, GRADIENT)
+    wall, scratch = tmp_path / "a file", tmp_path / "scratch"
+    wall.write_text("")
+    scratch.mkdir()
+    shutil.rmtree(copied / "_build")
+    (copied / "_build").write_text("")
+    walls = {"NUMBA_CACHE_DIR": str(wall), "BOOK_CACHE": str(wall), "TMPDIR": str(scratch)}
+    assert Path(ask(copied, FOLDER, **walls)).parent.parent == scratch
+    assert ask(copied, GRADIENT, **walls) == expected
+    assert not list(scratch.iterdir())
+    assert not list(copied.rglob("*.nbi"))
+
+
+def test_a_read_only_book_uses_the_cache_folder(copied: Path) -> None:
+    (copied / "_build").write_text("")
+    assert Path(ask(copied, FOLDER)).parent == copied / "cache" / "numba"
+
+
+@pytest.fixture
+def no_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process that has not imported Numba, so that the tests that follow keep their folder."""
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+
+
+def test_a_full_disk_is_left_for_the_next_place(tmp_path: Path, monkeypatch, no_numba: None) -> None:
+    (tmp_path / "lib").mkdir()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "full"))
+    monkeypatch.setattr(machine, "_free", lambda folder: 0 if "full" in folder.parts else 2**40)
+    name_kernel_cache(tmp_path)
+    assert Path(os.environ["NUMBA_CACHE_DIR"]).parent == tmp_path / "_build" / "numba"
+
+
+def test_folders_that_nobody_used_for_a_month_are_removed_and_no_others(
+    tmp_path: Path, monkeypatch, no_numba: None
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "own"))
+    ages = {"lib-" + "0" * 16: 31, "lib-" + "1" * 16: 29, "lib-mine": 31, "information_" + "2" * 40: 31}
+    for name, days in ages.items():
+        (tmp_path / "own" / name).mkdir(parents=True)
+        (tmp_path / "own" / name / MARK).write_text("")
+        then = time.time() - days * 24 * 3600
+        os.utime(tmp_path / "own" / name / MARK, (then, then))
+    (tmp_path / "own" / ("lib-" + "3" * 16)).mkdir()  # another process is making it
+    (tmp_path / "lib").mkdir()
+    name_kernel_cache(tmp_path)
+    left = {path.name for path in (tmp_path / "own").iterdir()}
+    assert left == {*ages, "lib-" + "3" * 16, Path(os.environ["NUMBA_CACHE_DIR"]).name} - {"lib-" + "0" * 16}
+
+
+def test_importing_the_library_brings_nothing_heavy(copied: Path) -> None:
+    heavy = ("numba", "numpy", "torch", "pooch", "yaml", "pydantic", "ast", "tempfile", "shutil")
+    assert ask(copied, f"import sys, lib; print([name for name in {heavy} if name in sys.modules])") == "[]"

@@ -1,0 +1,30 @@
+"""What the commands of the Makefile start, told by `make -n`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lib import ROOT
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
+@pytest.mark.parametrize(("user", "allowed"), [("0", True), ("1000", False), ("10", False)])
+def test_jupyter_starts_for_root_too_with_its_token_and_for_this_machine_alone(
+    tmp_path: Path, user: str, allowed: bool
+) -> None:
+    who = tmp_path / "id"
+    who.write_text(f"#!/bin/sh\necho {user}\n")
+    who.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    told = subprocess.run(
+        ["make", "-n", "lab"], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    (command,) = [line.split() for line in told.splitlines() if "jupyter lab" in line]
+    assert ("--allow-root" in command) is allowed
+    assert command[command.index("--ip") + 1] == "127.0.0.1"
+    assert not any("token" in word.lower() or "password" in word.lower() for word in command)

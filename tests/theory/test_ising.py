@@ -1,0 +1,143 @@
+"""Small chains by enumeration, strips of finite width, and the claim about Eq. 62 with its negative controls."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy
+
+from lib.processes import IsingChain
+from lib.report import claims
+from lib.theory.ising import (
+    CRITICAL_COUPLING,
+    boltzmann_distribution,
+    conditional_of_up,
+    double_sum_energy,
+    pair_energy,
+    spin_configurations,
+    square_lattice_correlation_length,
+    strip_correlation_length,
+)
+
+
+def conditionals(interaction: list[float], beta: float, length: int, position: int, energy=pair_energy) -> np.ndarray:
+    return conditional_of_up(boltzmann_distribution(energy(spin_configurations(length), interaction), beta), position)
+
+
+def test_configurations_are_all_spins_in_binary_order() -> None:
+    np.testing.assert_array_equal(spin_configurations(2), [[-1, -1], [-1, 1], [1, -1], [1, 1]])
+    assert np.unique(spin_configurations(7), axis=0).shape == (128, 7)
+
+
+def test_pair_energy_is_the_sum_over_pairs_and_the_printed_one_counts_them_twice_with_a_diagonal() -> None:
+    rng = np.random.default_rng(0)
+    interaction = rng.normal(size=6)
+    for spins in spin_configurations(6):
+        pairs = sum(interaction[j - i] * spins[i] * spins[j] for j in range(6) for i in range(j))
+        everything = sum(interaction[abs(j - i)] * spins[i] * spins[j] for j in range(6) for i in range(6))
+        assert pair_energy(spins, interaction) == pytest.approx(pairs, abs=1e-12)
+        assert double_sum_energy(spins, interaction) == pytest.approx(everything, abs=1e-12)
+        assert everything == pytest.approx(2 * pairs + 6 * interaction[0], abs=1e-12)
+
+
+def test_short_interactions_are_zero_beyond_their_end_and_long_ones_are_cut() -> None:
+    spins = spin_configurations(4)
+    for energy in (pair_energy, double_sum_energy):
+        np.testing.assert_allclose(energy(spins, [0.0, 1.0]), energy(spins, [0.0, 1.0, 0.0, 0.0, 0.0, 9.0]))
+
+
+def test_two_spins_are_the_smallest_case_where_the_printed_sum_differs() -> None:
+    beta, coupling = 0.7, 1.0
+    reduced = np.exp(beta * coupling * np.array([1, -1])) / (2 * np.cosh(beta * coupling))
+    np.testing.assert_allclose(conditionals([0, coupling], beta, 2, 2), reduced)
+    printed = conditionals([0, coupling], beta, 2, 2, double_sum_energy)
+    np.testing.assert_allclose(printed, conditionals([0, coupling], 2 * beta, 2, 2))
+    assert np.abs(printed - reduced).max() > 0.1
+    one = conditionals([3.0, coupling], beta, 1, 1, double_sum_energy)  # one spin: the diagonal is a constant
+    np.testing.assert_allclose(one, 0.5)
+
+
+def test_the_factor_of_the_future_is_constant_only_by_spin_flip_symmetry() -> None:
+    k, h = sympy.symbols("K h", real=True)
+
+    def future(s: int, field: sympy.Expr) -> sympy.Expr:
+        terms = ((a, b) for a in (-1, 1) for b in (-1, 1))
+        return sum(sympy.exp(-k * (s * a + a * b) + field * (a + b)) for a, b in terms)
+
+    assert sympy.expand(future(1, sympy.S.Zero) - future(-1, sympy.S.Zero)) == 0
+    assert sympy.expand(future(1, h) - future(-1, h)) != 0
+
+
+def test_long_range_conditionals_depend_on_the_whole_past_and_on_the_number_of_spins_to_come() -> None:
+    long_range = [0.0, *(-1.0 / np.arange(1, 12) ** 1.5)]
+    at_end, far_from_end = conditionals(long_range, 0.4, 4, 4), conditionals(long_range, 0.4, 11, 4)
+    assert np.abs(at_end - far_from_end).max() > 0.01
+    assert np.ptp(far_from_end[1::2]) > 0.1  # same last spin, other spins before it
+    nearest = [0.0, -1.0]
+    np.testing.assert_allclose(conditionals(nearest, 0.4, 4, 4), conditionals(nearest, 0.4, 11, 4), rtol=1e-13)
+
+
+@pytest.mark.parametrize("strength", [0.1, 0.4, 1.5])
+def test_a_strip_of_width_one_is_the_chain(strength: float) -> None:
+    assert strip_correlation_length(1, strength) == pytest.approx(
+        IsingChain(-1.0, strength).correlation_length, rel=1e-9
+    )
+
+
+def test_a_strip_of_width_two_by_the_whole_transfer_matrix() -> None:
+    spins, strength = spin_configurations(2).astype(float), 0.3
+    bond = spins[:, 0] * spins[:, 1]
+    matrix = np.exp(strength * (spins @ spins.T + 0.5 * (bond[:, None] + bond)))
+    largest, second = np.sort(np.linalg.eigvalsh(matrix))[::-1][:2]
+    assert strip_correlation_length(2, strength) == pytest.approx(0.5 / np.log(largest / second), rel=1e-12)
+
+
+def test_strips_tend_to_the_square_lattice_above_its_critical_temperature() -> None:
+    strengths = np.array([0.1, 0.2, 0.3])
+    infinite = square_lattice_correlation_length(strengths)
+    errors = [np.max(np.abs(strip_correlation_length(width, strengths) / infinite - 1)) for width in (3, 5, 7, 9)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 0.002
+
+
+def test_at_the_critical_point_the_length_grows_with_the_width() -> None:
+    # conformal invariance: spin correlation length 4 w / pi on a ring of w spins
+    ratios = [2 * float(strip_correlation_length(width, CRITICAL_COUPLING)) / width for width in (4, 6, 8, 10)]
+    assert ratios[-1] == pytest.approx(4 / np.pi, rel=0.01)
+    gaps = np.abs(np.array(ratios) - 4 / np.pi)
+    assert np.all(np.diff(gaps) < 0)
+    assert square_lattice_correlation_length(CRITICAL_COUPLING * (1 + 1e-9)) > 1e6
+
+
+def test_claim_about_equation_62_fails_for_the_double_sum_and_for_long_range_couplings() -> None:
+    beta, coupling, length, position = 0.6, 1.0, 8, 4
+    reduced = np.tile(IsingChain(coupling, beta).transition_matrix[:, 1], 2 ** (position - 2))
+    right = conditionals([0, coupling], beta, length, position)
+    printed = conditionals([0, coupling], beta, length, position, double_sum_energy)
+    long_range = conditionals([0.0, *(1.0 / np.arange(1, 8) ** 1.5)], beta, length, position)
+    claims.check("shen-eq62", right, reduced, 1e-12, outcome="corrected", printed=printed, erratum=13)
+    for wrong in (printed, long_range, conditionals([0, -coupling], beta, length, position)):
+        with pytest.raises(claims.ClaimFailed):
+            claims.check("shen-eq62", wrong, reduced, 1e-3)
+    with pytest.raises(claims.ClaimFailed):  # a printed form that agrees needs no erratum
+        claims.check("shen-eq62", right, reduced, 1e-12, outcome="corrected", printed=reduced, erratum=13)
+
+
+def test_bad_input_is_refused() -> None:
+    for call in (
+        lambda: spin_configurations(0),
+        lambda: spin_configurations(21),
+        lambda: pair_energy([0, 1], [0, 1]),
+        lambda: pair_energy([1, -1], []),
+        lambda: double_sum_energy([1, -1], [np.nan]),
+        lambda: boltzmann_distribution([np.inf, 0], 1.0),
+        lambda: conditional_of_up([0.2, 0.3, 0.5], 1),
+        lambda: conditional_of_up([0.25] * 4, 3),
+        lambda: strip_correlation_length(0, 0.3),
+        lambda: strip_correlation_length(11, 0.3),
+        lambda: strip_correlation_length(3, -0.3),
+        lambda: strip_correlation_length(8, 3.0),
+        lambda: square_lattice_correlation_length(0.0),
+    ):
+        with pytest.raises(ValueError, match=r"allowed|enumerated"):
+            call()

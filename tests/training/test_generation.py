@@ -1,0 +1,85 @@
+"""Generation: the law of what is drawn is the law of the model."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chi2
+
+from lib.models import create
+from lib.models.probes.scoring import sequence_probabilities
+from lib.training import generate
+
+ARCHITECTURES = ["rnn", "lstm", "transformer", "mamba", "mamba2"]
+OPTIONS = {"mamba2": {"head_width": 4, "size": 4}, "transformer": {"heads": 2}}
+
+
+def model_of(architecture, vocabulary=3, seed=0):
+    model = create(architecture, vocabulary, 4, seed=seed, **OPTIONS.get(architecture, {}))
+    with torch.no_grad():
+        model.head.weight.mul_(6.0)  # far from uniform
+        if architecture in ("rnn", "lstm"):
+            model.embedding.weight.mul_(30.0)
+    return model
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_drawn_sequences_follow_the_exact_law_of_the_model(architecture):
+    model, n, length = model_of(architecture), 20_000, 4
+    first = np.array([0.5, 0.3, 0.2])
+    law = sequence_probabilities(model, length, first).ravel()
+    sequences = generate(model, n, length, 0, first=first, batch=5000)
+    counts = np.bincount(sequences.astype(int) @ 3 ** np.arange(length)[::-1], minlength=3**length)
+    often = n * law > 5
+    statistic = np.sum((counts[often] - n * law[often]) ** 2 / (n * law[often]))
+    limit = chi2.isf(1e-4, often.sum() - 1)
+    assert statistic < limit
+    # negative control: another model's law is noticed
+    other = sequence_probabilities(model_of(architecture, seed=1), length, first).ravel()
+    assert np.sum((counts[often] - n * other[often]) ** 2 / (n * other[often])) > limit
+
+
+def test_the_size_of_batches_changes_nothing():
+    model = model_of("lstm").double()
+    sequences = [generate(model, 10, 12, 3, batch=batch) for batch in (1, 3, 10, 100)]
+    assert all(np.array_equal(a, b) for a, b in itertools.pairwise(sequences))
+
+
+def test_seeds_and_generators_are_the_same_thing():
+    model = model_of("rnn")
+    assert np.array_equal(generate(model, 5, 6, 7), generate(model, 5, 6, np.random.default_rng(7)))
+    assert not np.array_equal(generate(model, 5, 6, 7), generate(model, 5, 6, 8))
+
+
+def test_prompts_are_kept_and_continued():
+    model = model_of("transformer")
+    prompts = np.array([[0, 1, 2], [2, 2, 2]])
+    sequences = generate(model, 2, 6, 0, first=prompts)
+    assert np.array_equal(sequences[:, :3], prompts)
+    assert np.array_equal(generate(model, 2, 3, 0, first=prompts), prompts)
+
+
+def test_a_low_temperature_takes_the_likeliest_token():
+    model = model_of("lstm")
+    sequences = generate(model, 4, 8, 0, temperature=1e-6)
+    logits = model(torch.from_numpy(sequences.astype(np.int64)))
+    assert np.array_equal(sequences[:, 1:], logits.argmax(-1)[:, :-1].numpy())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n": 0}, "n"),
+        ({"length": 0}, "length"),
+        ({"temperature": 0.0}, "temperature"),
+        ({"first": [0.5, 0.5]}, "3 probabilities"),
+        ({"first": [0.5, 0.6, 0.1]}, "sum to one"),
+        ({"first": np.array([[3], [0]])}, "in the vocabulary"),
+        ({"first": np.zeros((3, 2), dtype=int)}, "prompts"),
+    ],
+)
+def test_what_cannot_be_generated_is_refused(arguments, message):
+    given = {"n": 2, "length": 4, "seed": 0} | arguments
+    with pytest.raises(ValueError, match=message):
+        generate(model_of("rnn"), **given)
