@@ -1,4 +1,4 @@
-"""What a page shows: an object as HTML, or as text where there is no page; a table in Markdown; a link to another page."""
+"""What a page shows: objects as HTML, or as text where there is no page; tables in Markdown; links between pages."""
 
 from __future__ import annotations
 
