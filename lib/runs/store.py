@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from lib import ROOT, inputs
+from lib import ROOT, inputs, sources
 from lib.machine import write_whole
 from lib.runs import provenance
 from lib.runs.definition import Experiment, Run, check
@@ -190,7 +190,8 @@ def store_of(profile: str) -> Store:
     """Runs of profile smoke show that this very code works and are no results: out of git, for this code alone."""
     if profile != "smoke":
         return Store()
-    now = WORK / "smoke" / provenance.code_version()
+    code = [*sources.files_below(ROOT / "lib"), *sources.files_below(ROOT / "experiments")]
+    now = WORK / "smoke" / sources.digest_of(code, ROOT)[:12]
     return Store(recorded=now / "finished", work=now)
 
 
