@@ -207,7 +207,7 @@ def test_a_sweep_that_is_stopped_leaves_no_workers_and_goes_on_from_its_checkpoi
         path.with_name("model.safetensors.1.partial").touch()
     second = start(house, temporary, *words, "--shard", "1/1")
     assert second.wait(timeout=120) == 0, output_of(temporary).read_text()
-    records = [json.loads(path.read_text()) for path in (work / "finished").rglob("*.json")]
+    records = [json.loads(path.read_text()) for path in work.glob("smoke/*/finished/**/*.json")]
     assert [record["result"]["reason"] for record in records] == ["the checkpoint says so"] * 2
     assert not list(work.rglob("*.partial")) and not list(work.rglob("checkpoint.safetensors"))
 
@@ -246,7 +246,7 @@ def test_a_lock_file_that_its_holder_removes_guards_nothing(tmp_path: Path) -> N
 
 def test_half_written_files_are_removed_only_when_nobody_holds_them(tmp_path: Path) -> None:
     held = ["a.partial-1.ipynb", "a.partial-1.jsonl"]
-    orphans = ["a.partial-2.ipynb", "a.partial-2.lock", "b.partial-1.stamp.json"]
+    orphans = ["a.partial-2.ipynb", "a.partial-2.lock", "b.partial-1.inputs"]
     others = ["a.ipynb", "a.partial-2.ipynb.bak", "notes.partial-draft.ipynb", "a.partial-23.txt"]
     for name in (*held, *orphans, *others):
         (tmp_path / name).touch()

@@ -16,7 +16,7 @@ import yaml
 from lib import ROOT, inputs
 from lib.batch.identity import Digests
 from lib.processes import corpora
-from lib.processes.corpora import loading
+from lib.processes.corpora import model_files
 from lib.report import benchmarks, records
 from lib.runs.definition import Experiment
 from lib.runs.store import RECORDED, Store, store_of
@@ -196,7 +196,7 @@ def test_loaders_note_what_they_read(noted, tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(corpora.CorpusUnavailable):
         corpora.load("books", "emma", download=False)
     with pytest.raises(corpora.CorpusUnavailable):
-        loading.model_bytes("smollm2", next(iter(corpora.entry("smollm2").files)), download=False)
+        model_files.model_bytes("smollm2", next(iter(corpora.entry("smollm2").files)), download=False)
     benchmarks.load()
     records.load([ROOT / "results" / "claims"])
     Store().records(Experiment("book-counts").runs("laptop"))

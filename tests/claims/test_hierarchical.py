@@ -89,7 +89,7 @@ def test_increments_decide_the_law() -> None:
         for coupling in COUPLINGS:
             curve = halves(family, coupling)
             increments = curve[1:] - copies * curve[:-1]
-            scale = curve[-1] * 1e-13
+            scale = curve[-1] * 1e-12  # rounding of determinants, which differs between processors by a few 1e-13
             if coupling == "none":
                 assert np.abs(increments).max() < scale
             elif coupling == "constant":

@@ -68,7 +68,7 @@ def test_every_number_of_the_state_changes_some_later_output(variant: str) -> No
     ]
     influence = np.max([state_influence(model, past, future) for past, future in readings], axis=0)
     assert influence.size == model.state_size(11)
-    if variant == "relu ssm with a window":  # 8 units in 3 blocks: no row of A comes after the last one, units 6 and 7
+    if variant.startswith("relu_ssm window=3"):  # 8 units in 3 blocks: no row of A follows the last, units 6 and 7
         last_block = np.tile(np.arange(WIDTH) * 3 // WIDTH == 2, DEPTH)
         assert np.all(influence[last_block] == 0)
         influence = influence[~last_block]
