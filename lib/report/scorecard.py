@@ -22,7 +22,8 @@ COMMITTED = ROOT / "results" / "claims"
 STATUSES = tuple(WORDS)  # in the order in which they are counted
 VERBS = {  # of one part and of several; parts that hold are never fewer than all
     "reduced": ("holds at reduced scale", "hold at reduced scale"),
-    "corrected": ("is corrected", "are corrected"),
+    "misprint": ("has a misprint", "have a misprint"),
+    "false": ("is false as stated", "are false as stated"),
     "differs": ("differs", "differ"),
     "undecided": ("is undecided", "are undecided"),
     "fails": ("fails", "fail"),
@@ -38,14 +39,20 @@ class Row:
 
     @property
     def status(self) -> str:
-        """The worst outcome over the parts, in the order of ``records.OUTCOMES``."""
+        """The worst outcome over the parts, in the order of ``records.OUTCOMES``; over remarks only if all are."""
         if not self.parts:
             return "not yet"
-        return max((str(part["outcome"]) for part in self.parts), key=OUTCOMES.index)
+        return max((str(part["outcome"]) for part in self._counting), key=OUTCOMES.index)
+
+    @property
+    def _counting(self) -> list[Record]:
+        """The parts of the claim itself, and the remarks whose check fails: the book contradicts itself there."""
+        said = [part for part in self.parts if not part.get("remark") or part["outcome"] == "fails"]
+        return said or list(self.parts)
 
     @property
     def _worst(self) -> list[Record]:
-        return [part for part in self.parts if part["outcome"] == self.status]
+        return [part for part in self._counting if part["outcome"] == self.status]
 
     @property
     def decisive(self) -> Record:

@@ -126,7 +126,7 @@ def test_antipodal_exponent_and_equality_of_the_families() -> None:
 
 def test_printed_coupling_gives_no_logarithm() -> None:
     growth = {coupling: np.diff(halves("critical", coupling))[-1] / np.log(4) for coupling in COUPLINGS}
-    arguments = {"at_least": 0.01, "outcome": "corrected", "erratum": 21}
+    arguments = {"at_least": 0.01, "outcome": "misprint", "erratum": 21}
     claims.check("l2m-construction", growth["symmetric"], printed=growth["constant"], **arguments)
     with pytest.raises(claims.ClaimFailed):
         claims.check("l2m-construction", growth["constant"], printed=growth["symmetric"], **arguments)

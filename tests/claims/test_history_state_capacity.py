@@ -100,7 +100,7 @@ def test_without_rounding_one_number_exceeds_every_bound() -> None:
     unbounded = -0.5 * np.log1p(-rho * rho)
     for bits in (1, 2, 4):
         rounded = quantised_autoregression_information(rho, bits)
-        claims.check("l2m-thm52", rounded, at_most=bits * np.log(2), outcome="corrected", erratum=20, printed=unbounded)
+        claims.check("l2m-thm52", rounded, at_most=bits * np.log(2), outcome="misprint", erratum=20, printed=unbounded)
         with pytest.raises(claims.ClaimFailed):
             claims.check("l2m-thm52", unbounded, at_most=bits * np.log(2))
 

@@ -109,14 +109,14 @@ def test_a_failed_claim_is_an_assertion_and_says_what_was_compared() -> None:
 def test_a_correction_needs_a_printed_form_that_disagrees(
     measured: float, arguments: dict[str, Any], printed: float, printed_that_agrees: float
 ) -> None:
-    check(KNOWN, measured, **arguments, outcome="corrected", erratum=8, printed=printed)
+    check(KNOWN, measured, **arguments, outcome="misprint", erratum=8, printed=printed)
     with pytest.raises(ClaimFailed, match="needs no erratum 8"):
-        check(KNOWN, measured, **arguments, outcome="corrected", erratum=8, printed=printed_that_agrees)
+        check(KNOWN, measured, **arguments, outcome="misprint", erratum=8, printed=printed_that_agrees)
 
 
 def test_a_correction_needs_a_corrected_form_that_agrees() -> None:
     with pytest.raises(ClaimFailed, match="does not hold"):
-        check(KNOWN, 0.5, 0.6, 0.01, outcome="corrected", erratum=8, printed=0.7)
+        check(KNOWN, 0.5, 0.6, 0.01, outcome="misprint", erratum=8, printed=0.7)
 
 
 UNCLEAR: dict[str, dict[str, Any]] = {
@@ -145,14 +145,14 @@ UNCLEAR: dict[str, dict[str, Any]] = {
     "nan bound": {"measured": 1.0, "at_most": np.nan},
     "nan tolerance": {"measured": 1.0, "expected": 1.0, "tolerance": np.nan},
     "nan printed": {
-        "measured": 1.0, "expected": 1.0, "tolerance": 0.1, "outcome": "corrected", "erratum": 8, "printed": np.nan,
+        "measured": 1.0, "expected": 1.0, "tolerance": 0.1, "outcome": "misprint", "erratum": 8, "printed": np.nan,
     },
     "unknown outcome": {"measured": 1.0, "expected": 1.0, "tolerance": 0.1, "outcome": "true"},
     "correction without erratum": {
-        "measured": 1.0, "expected": 1.0, "tolerance": 0.1, "outcome": "corrected", "printed": 2.0,
+        "measured": 1.0, "expected": 1.0, "tolerance": 0.1, "outcome": "misprint", "printed": 2.0,
     },
     "correction without printed": {
-        "measured": 1.0, "expected": 1.0, "tolerance": 0.1, "outcome": "corrected", "erratum": 8,
+        "measured": 1.0, "expected": 1.0, "tolerance": 0.1, "outcome": "misprint", "erratum": 8,
     },
     "printed without correction": {"measured": 1.0, "expected": 1.0, "tolerance": 0.1, "printed": 2.0},
     "difference without note": {"measured": 1.0, "expected": 2.0, "tolerance": 0.1, "outcome": "differs"},
@@ -187,7 +187,7 @@ def test_a_record_holds_what_was_compared(record_file: Path) -> None:
         np.linspace(0, 1, 1000) + 1e-9,
         1e-8,
         part="Orthant probability, c > 0",
-        outcome="corrected",
+        outcome="misprint",
         erratum=8,
         printed=2.0,
         paper="Eq. 46",
@@ -217,7 +217,7 @@ FAILING: dict[str, tuple[dict[str, Any], str]] = {
         "agrees with the paper, but is said to differ: 1 against 1",
     ),
     "nothing to correct": (
-        {"expected": 1.0, "tolerance": 0.1, "outcome": "corrected", "erratum": 8, "printed": 1.05},
+        {"expected": 1.0, "tolerance": 0.1, "outcome": "misprint", "erratum": 8, "printed": 1.05},
         "needs no erratum 8, the printed form agrees too: 1 against 1.05",
     ),
 }
@@ -277,7 +277,7 @@ def test_an_undecided_part_without_its_reason_is_refused(changes: Any, message: 
 
 @pytest.mark.parametrize("outcome", ["undecided", "fails", "not yet"])
 def test_no_comparison_is_said_to_fail_or_to_be_undecided(outcome: str, record_file: Path) -> None:
-    with pytest.raises(ValueError, match="known: holds, reduced, corrected, differs"):
+    with pytest.raises(ValueError, match="known: holds, reduced, misprint, false, differs"):
         check(KNOWN, 1.0, 1.0, 0.1, outcome=outcome)
     assert not record_file.exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -52,10 +53,10 @@ def test_without_records_every_claim_is_not_yet() -> None:
     [
         (["holds"], "holds"),
         (["holds", "reduced"], "reduced"),
-        (["holds", "corrected"], "corrected"),
-        (["corrected", "reduced", "holds"], "reduced"),
+        (["holds", "misprint"], "misprint"),
+        (["misprint", "reduced", "holds"], "reduced"),
         (["reduced", "undecided", "holds"], "undecided"),
-        (["holds", "differs", "corrected", "reduced", "undecided"], "differs"),
+        (["holds", "differs", "misprint", "reduced", "undecided"], "differs"),
         (["differs", "fails", "holds"], "fails"),
     ],
 )
@@ -88,7 +89,7 @@ def test_a_check_on_another_page_is_another_part() -> None:
 def test_records_of_one_claim_leave_the_others_not_yet() -> None:
     found = counts(rows([record()]))
     assert found.pop("holds") == 1 and found.pop("not yet") == len(catalogue()) - 1
-    assert set(found) == {"reduced", "corrected", "undecided", "differs", "fails"} and not any(found.values())
+    assert set(found) == {"reduced", "misprint", "false", "undecided", "differs", "fails"} and not any(found.values())
 
 
 def test_a_record_of_an_unknown_claim_is_refused() -> None:
@@ -102,15 +103,15 @@ def test_an_unknown_paper_lists_the_papers() -> None:
 
 
 def test_the_text_table_names_every_claim_once_with_symbol_word_and_counts() -> None:
-    text = text_table([record(part="angle"), record(claim="shen-eq53", outcome="corrected", erratum=12, printed=2.0)])
+    text = text_table([record(part="angle"), record(claim="shen-eq53", outcome="misprint", erratum=12, printed=2.0)])
     lines = text.splitlines()
     for claim in catalogue().values():
         assert sum(f" {claim.id} " in line for line in lines) == 1
     assert any(line.startswith("✓ holds") and "shen-eq46" in line for line in lines)
     assert any("angle: 1 against 1" in line and "[smoke]" in line for line in lines)
     assert lines[-1] == (
-        "74 claims: 1 holds · 0 holds at reduced scale · 1 corrected · 0 differs · 0 ran, undecided · 72 not yet; "
-        "of which 0 rest on records of older code"
+        f"{len(catalogue())} claims: 1 holds · 0 holds at reduced scale · 1 misprint · 0 false as stated · 0 differs · "
+        f"0 ran, undecided · {len(catalogue()) - 2} not yet; of which 0 rest on records of older code"
     )
     assert text_table([], paper="ngram2024").count("\n") == 13
 
@@ -183,7 +184,7 @@ def table(*made_up: records.Record, paper: str = "shen2019") -> _Page:
 
 def test_the_page_links_to_the_verdict_and_to_the_erratum(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BOOK_PAGE", "book/scorecard")
-    corrected = record(claim="shen-eq53", outcome="corrected", erratum=12, printed=0.0, part="bias", note="<small>")
+    corrected = record(claim="shen-eq53", outcome="misprint", erratum=12, printed=0.0, part="bias", note="<small>")
     page = table(record(), corrected)
     assert page.all("a", "href") == [
         f"../{PAGE}.html#claim-shen-eq46",
@@ -239,7 +240,7 @@ def test_a_folded_check_names_its_page_and_profile_only_where_they_are_others() 
         ([("a", "holds", None), ("b", "holds", None)], "a"),
         ([("a", "holds", None), ("b", "holds", 0.79)], "b"),
         ([("a", "holds", 0.79), ("b", "differs", None)], "b"),
-        ([("a", "reduced", None), ("b", "corrected", 0.79), ("c", "reduced", 1.0)], "c"),
+        ([("a", "reduced", None), ("b", "misprint", 0.79), ("c", "reduced", 1.0)], "c"),
     ],
 )
 def test_the_worst_part_decides_and_of_several_the_one_with_a_value_of_the_paper(
@@ -260,8 +261,8 @@ def test_no_part_decides_where_nothing_was_checked() -> None:
         (["holds"], ""),
         (["differs", "differs"], ""),
         (["holds", "differs"], "1 of 2 parts differs"),
-        (["differs", "corrected", "differs"], "2 of 3 parts differ"),
-        (["holds", "corrected"], "1 of 2 parts is corrected"),
+        (["differs", "misprint", "differs"], "2 of 3 parts differ"),
+        (["holds", "misprint"], "1 of 2 parts has a misprint"),
         (["reduced", "holds", "reduced"], "2 of 3 parts hold at reduced scale"),
         (["undecided", "holds", "holds", "reduced"], "1 of 4 parts is undecided"),
         (["undecided", "undecided", "holds"], "2 of 3 parts are undecided"),
@@ -331,7 +332,7 @@ def test_a_claim_that_differs_shows_what_the_paper_says() -> None:
     claim = catalogue()["shen-eq46"]
     assert paper_value(claim, record(outcome="differs", expected=0.25)) == "0.25"
     assert paper_value(claim, record(outcome="differs", expected=None, tolerance=None, at_most=0.5)) == "≤ 0.5"
-    assert paper_value(claim, record(outcome="corrected", printed=0.75)) == "0.75"
+    assert paper_value(claim, record(outcome="misprint", printed=0.75)) == "0.75"
     assert paper_value(claim, record(paper=0.79, printed=0.75)) == "0.79"
     assert paper_value(claim, record()) == ""
     assert paper_value(catalogue()["shen-params"], record()) == "1190, 126"
@@ -351,8 +352,10 @@ def test_counts_add_up() -> None:
     papers, (whole, older) = [[int(cell) for cell in line] for line in lines[:4]], lines[4:]
     assert [sum(column) for column in zip(*papers, strict=True)] == [int(cell) for cell in whole]
     assert sum(map(int, whole)) == len(catalogue())
-    assert papers[0] == [1, 0, 0, 0, 0, 25] and papers[2] == [0, 0, 0, 1, 0, 16]
-    assert older == ["0", "0", "0", "0", "0", "–"]
+    sizes = Counter(claim.paper for claim in catalogue().values())
+    assert papers[0] == [1, 0, 0, 0, 0, 0, sizes["shen2019"] - 1]
+    assert papers[2] == [0, 0, 0, 0, 1, 0, sizes["kerg2020"] - 1]
+    assert older == ["0", "0", "0", "0", "0", "0", "–"]
 
 
 def counted(table: Counts) -> list[list[str]]:
@@ -372,8 +375,8 @@ def test_the_page_functions_show_what_is_recorded(
     shown = capsys.readouterr().out
     assert "✓ holds" in shown
     assert shown.strip().endswith(
-        "1 holds · 0 holds at reduced scale · 0 corrected · 0 differs · 0 ran, undecided · 73 not yet; "
-        "of which 1 rests on records of older code"
+        "1 holds · 0 holds at reduced scale · 0 misprint · 0 false as stated · 0 differs · "
+        f"0 ran, undecided · {len(catalogue()) - 1} not yet; of which 1 rests on records of older code"
     )
 
 
@@ -410,8 +413,8 @@ def test_a_record_of_older_code_says_so_everywhere(folders: tuple[Path, Path]) -
     everything = rows(loaded(folders))
     older = counts([row for row in everything if row.older])
     assert counted(Counts({}, counts(everything), older)) == [
-        ["2", "0", "0", "0", "0", str(len(catalogue()) - 2)],
-        ["1", "0", "0", "0", "0", "–"],
+        ["2", "0", "0", "0", "0", "0", str(len(catalogue()) - 2)],
+        ["1", "0", "0", "0", "0", "0", "–"],
     ]
 
 
@@ -459,7 +462,7 @@ def test_at_one_profile_the_present_code_counts_whatever_the_dates(folders: tupl
         ("differs", "differs", "the smoke check of the present code agrees"),
         ("reduced", "differs", "the smoke check of the present code says: differs"),
         ("differs", "undecided", "the smoke check of the present code says: ran, undecided"),
-        ("holds", "corrected", "the smoke check of the present code says: corrected"),
+        ("holds", "misprint", "the smoke check of the present code says: misprint"),
     ],
 )
 def test_beside_a_laptop_record_of_older_code_stands_what_the_present_code_says(

@@ -107,6 +107,7 @@ def test_a_judgement_is_recorded_as_what_it_is(monkeypatch: pytest.MonkeyPatch) 
     assert np.array_equal(said[2]["measured"], [2, 3, 4, 2]) and said[2]["note"] == "too few epochs"
     assert left_open == [{
         "claim": "shen-fig1a", "part": "p", "reason": "seeds disagree", "note": "", "paper": None,
+            "condition": "", "remark": False,
         "sentence": "4 values in [0, 4], asked for: at most 1 in every seed, or outside in every seed of a case",
     }]  # fmt: skip
 
