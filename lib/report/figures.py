@@ -32,7 +32,7 @@ LOOKS = {
     "rnn": (4, 4, "D"),
     "relu_rnn": (4, 0, "8"),
     "relu_ssm": (5, 5, "<"),
-    "pretrained": (5, 0, "D"),
+    "pretrained": (5, 0, "Dd"),
 }
 """Of an architecture in all figures: its colour and its first line, by their places in the style, and its markers."""
 
