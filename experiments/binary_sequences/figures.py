@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,10 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-from experiments.binary_sequences.runs import Lengths, Network, TrainedRun, best
+from experiments.binary_sequences.runs import Lengths, Networks, TrainedRun, best
 from lib.information.decay.correlation_length import FLOOR
 from lib.report import figures
 
-Networks = Mapping[Network, Sequence[TrainedRun]]
 Floats = npt.NDArray[np.float64]
 DATA = {"color": "#555555", "linewidth": 1.2, "linestyle": (0, (1, 1))}
 SHOWN = (2e-5, 0.2)  # nats

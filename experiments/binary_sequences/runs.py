@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.binary_sequences.grouped_curve import GroupedCurve, shared
+from lib.models.catalogue import NAMES
 from lib.runs.definition import Experiment
 from lib.training.loop import FINISHED_BY_PATIENCE
 from lib.training.settings import FitSettings
@@ -36,6 +37,11 @@ class Network:
     def __str__(self) -> str:
         size = f"{self.width}" if self.depth == 1 else f"{self.width}×{self.depth}"
         return f"{size}, {self.variant}" if self.variant else size
+
+    @property
+    def name(self) -> str:
+        """Architecture and size in words."""
+        return f"{NAMES[self.architecture]} {self}"
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,10 @@ class TrainedRun:
         return losses - np.array(self.result["true_conditional_entropies"], dtype=np.float64)
 
 
+Runs = Sequence[TrainedRun]
+Networks = Mapping[Network, Runs]
+
+
 def trained_runs(records: Iterable[Record]) -> list[TrainedRun]:
     """The records as runs, by architecture, variant, depth, width and seed."""
     runs = [TrainedRun(network_of(record), record["seed"], record["result"]) for record in records]
@@ -115,7 +125,7 @@ def of_network(
     return {network: found[network] for network in sorted(found, key=_order)}
 
 
-def best(runs: Sequence[TrainedRun]) -> TrainedRun:
+def best(runs: Runs) -> TrainedRun:
     """The seed with the smallest validation loss, as Shen chooses. Raises ValueError without runs."""
     if not runs:
         raise ValueError("runs: at least one is needed, got none")
@@ -148,22 +158,18 @@ class Lengths:
     sampling: Floats
 
 
-def correlation_lengths(
-    networks: Mapping[Network, Sequence[TrainedRun]], axis: Literal["width", "depth"] = "width"
-) -> Lengths:
+def correlation_lengths(networks: Networks, axis: Axis = "width") -> Lengths:
     """Collect them. Raises ValueError without networks."""
     if not networks:
         raise ValueError("networks: at least one is needed, got none; are its runs recorded?")
-    seeds = np.full((len(networks), 1 + max(run.seed for runs in networks.values() for run in runs)), np.nan)
-    for row, runs in zip(seeds, networks.values(), strict=True):
-        for run in runs:
-            row[run.seed] = run.measured.xi
+    sizes = [getattr(network, axis) for network in networks]
+    values = length_table(networks, sizes, 1 + max(run.seed for runs in networks.values() for run in runs), axis)
     chosen = [best(runs).measured.correlation_length for runs in networks.values()]
     nothing = (np.nan, np.nan)
     return Lengths(
-        np.array([getattr(network, axis) for network in networks]),
-        np.array([np.nan if xi is None else xi.value for xi in chosen]),
-        seeds,
+        np.array(sizes),
+        values[:, -1],
+        values[:, :-1],
         np.array([nothing if xi is None else xi.textbook for xi in chosen]),
         np.array([nothing if xi is None or xi.sampling is None else xi.sampling for xi in chosen]),
     )
@@ -176,9 +182,6 @@ def _order(network: Network) -> tuple[str, str, int, int]:
 @cache
 def _families() -> dict[str, Any]:
     return Experiment("binary_sequences").families
-
-
-Networks = Mapping[Network, Sequence[TrainedRun]]
 
 
 def law_signs(networks: Networks, sizes: Sequence[int], seeds: int, axis: Axis = "width") -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,33 +12,20 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 from experiments.books.contrasts import Crossing, curves_of, resampled
 from experiments.books.runs import Counted, Network, Networks
 from experiments.books.statements import Pair
+from lib.report import figures
 
-LOOKS = {
-    "transformer": ("#0072B2", "osdhH8"),
-    "mamba": ("#C8500A", "^vD<>"),
-    "mamba2": ("#00805E", "XP"),
-    "lstm": ("#8A3D7C", "*p"),
-}
-LINES = ("-", "--", "-.", ":")
 NLL = "NLL (nats a token)"
 
 
-def styles_of(networks: Sequence[Network]) -> dict[Network, dict[str, Any]]:
+def styles_of(networks: Iterable[Network]) -> dict[Network, dict[str, Any]]:
     """A colour for each architecture, line and marker for each size."""
-    counts: dict[str, int] = {}
-    found = {}
-    for network in networks:
-        color, markers = LOOKS[network.architecture]
-        place = counts.setdefault(network.architecture, 0)
-        counts[network.architecture] += 1
-        line, marker = LINES[place % len(LINES)], markers[place % len(markers)]
-        found[network] = {"color": color, "linestyle": line, "marker": marker, "markersize": 4}
-    return found
+    there = list(networks)
+    return dict(zip(there, figures.looks(network.architecture for network in there), strict=True))
 
 
 def draw_positions(panels: Sequence[Axes], networks: Networks, shown: Sequence[Sequence[str]]) -> None:
     """NLL by tokens seen: in each panel the networks of some architectures; mean over documents, band of the seeds."""
-    styles = styles_of(list(networks))
+    styles = styles_of(networks)
     for axes, architectures in zip(panels, shown, strict=True):
         for network, runs in networks.items():
             if network.architecture in architectures:
@@ -104,14 +91,14 @@ def draw_differences(
 def draw_sizes(panels: Sequence[Axes], networks: Networks) -> None:
     """Mean NLL against the parameters of the layers (first panel) and the state at the end of the context (second)."""
     kinds = dict.fromkeys(network.architecture for network in networks)
-    styles = styles_of(list(networks))
+    styles = styles_of(networks)
     for axes, key in zip(panels, ("body_parameter_count", "state_size"), strict=True):
         for kind in kinds:
             own = {network: runs for network, runs in networks.items() if network.architecture == kind}
             plain = [runs for network, runs in own.items() if not network.variant]
             places = [runs[0].result[key] for runs in plain]
             means = [np.mean([run.mean for run in runs]) for runs in plain]
-            axes.plot(places, means, "-", color=LOOKS[kind][0], linewidth=0.8)
+            axes.plot(places, means, "-", color=next(figures.looks([kind]))["color"], linewidth=0.8)
             for network, runs in own.items():
                 style = {**styles[network], "linestyle": "none"}
                 if network.variant:
@@ -129,7 +116,7 @@ def draw_sizes(panels: Sequence[Axes], networks: Networks) -> None:
 
 def draw_courses(axes: Axes, networks: Networks) -> None:
     """Validation loss against the tokens trained on, mean over seeds."""
-    styles = styles_of(list(networks))
+    styles = styles_of(networks)
     for network, runs in networks.items():
         shortest = min(len(run.result["validation_losses"]) for run in runs)
         losses = np.mean([run.result["validation_losses"][:shortest] for run in runs], axis=0)

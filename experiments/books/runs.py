@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lib.models.catalogue import NAMES
 from lib.runs.definition import Experiment
 from lib.training.settings import FitSettings
 
 EXPERIMENT = "l2m-fig5"
 COUNTS = "book-counts"
-NAMES = {"transformer": "Transformer", "mamba": "Mamba", "mamba2": "Mamba2", "lstm": "LSTM"}
+ORDER = ("transformer", "mamba", "mamba2", "lstm")
 EARLY, LATE = (17, 64), (513, None)  # tokens seen: first and last; None is all of the context
 PUBLISHED = {
     "GPT2": ("transformer", 2.977),
@@ -85,7 +86,8 @@ class BookRun:
         return FitSettings(**self.parameters["fit"]).batch
 
 
-Networks = Mapping[Network, Sequence[BookRun]]
+Runs = Sequence[BookRun]
+Networks = Mapping[Network, Runs]
 
 
 @dataclass(frozen=True)
@@ -195,4 +197,4 @@ def roles(networks: Iterable[Network]) -> dict[str, Network]:
 
 
 def _order(network: Network) -> tuple[int, str, int, int]:
-    return list(NAMES).index(network.architecture), network.variant, network.width, network.depth
+    return ORDER.index(network.architecture), network.variant, network.width, network.depth

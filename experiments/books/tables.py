@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 
 from experiments.books.contrasts import Crossing
-from experiments.books.runs import PUBLISHED, BookRun, Counted, Network, Networks
+from experiments.books.runs import PUBLISHED, Counted, Network, Networks, Runs
 from experiments.books.statements import Comparisons, Pair
 from lib.information.intervals import Interval
-from lib.report.page import markdown_table
+from lib.report.page import Column, markdown_table, mean_and_span, table
 from lib.training.settings import FitSettings
 
-MISSING = "–"
 THEIRS = {"steps": 235_000, "batch": 8, "context": 4096}
 """L2M (2025), App. E: how its networks were trained on books."""
 
 
-def setting_table(runs: Sequence[BookRun]) -> str:
+def setting_table(runs: Runs) -> str:
     """How the networks were trained and scored, beside the paper (App. E). Raises ValueError without runs."""
     if not runs:
         raise ValueError("runs: at least one is needed, got none")
@@ -46,83 +46,80 @@ def setting_table(runs: Sequence[BookRun]) -> str:
 
 def network_table(networks: Networks, comparisons: Comparisons) -> str:
     """Sizes, losses and what a longer context brings to each network."""
-    rows = []
-    for network, runs in networks.items():
-        result = runs[0].result
-        means = [run.mean for run in runs]
-        rows.append(
-            [
-                f"{network}",
-                f"{result['body_parameter_count']:,}",
-                f"{result['parameter_count']:,}",
-                f"{result['state_size']:,}",
-                f"{len(runs)}",
-                f"{sum(means) / len(means):.3f} ({min(means):.3f} to {max(means):.3f})",
-                f"{comparisons.decline(network)}",
-                f"{sum(run.result['tokens_per_second'] for run in runs) / len(runs):,.0f}",
-            ]
-        )
-    head = ["network", "parameters of layers", "of all", "state at $L$", "seeds", "NLL (seeds)"]
-    return markdown_table([*head, "early minus late", "tokens/s"], rows)
+
+    def of_first(key: str) -> Callable[[Runs], str]:
+        return lambda runs: f"{runs[0].result[key]:,}"
+
+    columns: list[Column] = [
+        ("network", lambda runs: runs[0].network),
+        ("parameters of layers", of_first("body_parameter_count")),
+        ("of all", of_first("parameter_count")),
+        ("state at $L$", of_first("state_size")),
+        ("seeds", len),
+        ("NLL (seeds)", lambda runs: mean_and_span([run.mean for run in runs], ".3f")),
+        ("early minus late", lambda runs: comparisons.decline(runs[0].network)),
+        ("tokens/s", lambda runs: f"{fmean(run.result['tokens_per_second'] for run in runs):,.0f}"),
+    ]
+    return table(columns, networks.values())
 
 
 def ladder_table(networks: Networks, counted: Sequence[Counted]) -> str:
     """Networks among tables of counts by their mean NLL, the largest loss first."""
-    rows = [(sum(run.mean for run in runs) / len(runs), f"**{network}**", "all") for network, runs in networks.items()]
+    rows = [(mean_of(runs), f"**{network}**", "all") for network, runs in networks.items()]
     for tables in counted:
         words = f"counts of {tables.tokens / 1e6:.1f} million tokens"
         rows += [(float(mean), words, f"{order}") for order, mean in enumerate(tables.means)]
-    ordered = sorted(rows, reverse=True)
-    return markdown_table(
-        ["predictor", "tokens of the past it can see", "NLL"],
-        [[name, seen, f"{mean:.3f}"] for mean, name, seen in ordered],
-    )
+    ordered = [[name, seen, f"{mean:.3f}"] for mean, name, seen in sorted(rows, reverse=True)]
+    return markdown_table(["predictor", "tokens of the past it can see", "NLL"], ordered)
 
 
 def published_table(networks: Networks, there: Mapping[str, Network]) -> str:
     """Table F.1 beside the networks that stand in its places (`roles`), from the smallest printed loss."""
-    ours = {
-        name: sum(run.mean for run in networks[chosen]) / len(networks[chosen])
-        for name, chosen in there.items()
-        if chosen in networks
-    }
-    ranks = {name: place for place, name in enumerate(sorted(ours, key=lambda name: ours[name]), 1)}
-    rows = [
-        [
-            name,
-            f"{PUBLISHED[name][1]:.3f}",
-            f"{place}",
-            f"{there.get(name, MISSING)}",
-            f"{ours[name]:.3f}" if name in ours else MISSING,
-            f"{ranks.get(name, MISSING)}",
-        ]
-        for place, name in enumerate(sorted(PUBLISHED, key=lambda name: PUBLISHED[name][1]), 1)
+    ours = {name: mean_of(networks[chosen]) for name, chosen in there.items() if chosen in networks}
+    printed = {name: nll for name, (_, nll) in PUBLISHED.items()}
+    places, ranks = _places(printed), _places(ours)
+    columns: list[Column] = [
+        ("paper, $L$ = 4096", str),
+        ("NLL", lambda name: f"{printed[name]:.3f}"),
+        ("place", places.get),
+        ("in its place here", there.get),
+        ("NLL here", lambda name: f"{ours[name]:.3f}" if name in ours else None),
+        ("place here", ranks.get),
     ]
-    return markdown_table(["paper, $L$ = 4096", "NLL", "place", "in its place here", "NLL here", "place here"], rows)
+    return table(columns, places)
 
 
 def order_table(pairs: Sequence[tuple[str, str, float, Interval, str]]) -> str:
     """Every pair of Table F.1: printed difference, ours with its interval, and whether the order is the same."""
-    rows = [
-        [f"{second} minus {first}", f"{printed:+.3f}", f"{ours}", word] for first, second, printed, ours, word in pairs
-    ]
+    rows = [[f"{second} minus {first}", f"{printed:+.3f}", *found] for first, second, printed, *found in pairs]
     return markdown_table(["pair", "printed", "here", "order"], rows)
 
 
 def pair_table(pairs: Sequence[Pair], comparisons: Comparisons, crossings: Mapping[Pair, Crossing]) -> str:
     """Mamba minus Transformer early and late, what the Transformer gains, and where the curves cross."""
-    rows = []
-    for pair in pairs:
-        if pair in crossings:
-            numbers = [f"{getattr(comparisons, kind)(pair)}" for kind in ("early", "late", "gain")]
-            rows.append([f"{pair[1]} minus {pair[0]}", *numbers, *_crossing(crossings[pair])])
-    head = ["pair", "early", "late", "gain of the Transformer", "crossing (tokens seen)", "within the context"]
-    return markdown_table(head, rows)
+    columns: list[Column] = [
+        ("pair", lambda pair: f"{pair[1]} minus {pair[0]}"),
+        ("early", comparisons.early),
+        ("late", comparisons.late),
+        ("gain of the Transformer", comparisons.gain),
+        ("crossing (tokens seen)", lambda pair: _crossing(crossings[pair])),
+        ("within the context", lambda pair: f"{100 * crossings[pair].within:.0f} %"),
+    ]
+    return table(columns, (pair for pair in pairs if pair in crossings))
 
 
-def _crossing(found: Crossing) -> list[str]:
-    ends = f"{_place(found.value)} [{_place(found.low)}, {_place(found.high)}]"
-    return [ends, f"{100 * found.within:.0f} %"]
+def mean_of(runs: Runs) -> float:
+    """Mean NLL over seeds, nats a token."""
+    return fmean(run.mean for run in runs)
+
+
+def _places(losses: Mapping[str, float]) -> dict[str, int]:
+    """Names by their loss, the smallest first, with their places from 1."""
+    return {name: place for place, name in enumerate(sorted(losses, key=lambda name: losses[name]), 1)}
+
+
+def _crossing(found: Crossing) -> str:
+    return f"{_place(found.value)} [{_place(found.low)}, {_place(found.high)}]"
 
 
 def _place(tokens: float) -> str:

@@ -32,8 +32,6 @@ EXACT: dict[str, dict[str, Any]] = {
 """Lines of predictors of known memory, by what they know."""
 LOSS = "KL (nats a number)"
 VARIANTS = "*psd"
-LOOKS = {"gpt2": ("#0072B2", "osd"), "mamba": ("#C8500A", "^vD<>H"), "mamba2": ("#00805E", "XPh")}
-LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
 Curve = Callable[[GaussianRun], float]
 LIMIT: dict[str, Any] = {"color": "#444444", "linestyle": "-", "linewidth": 0.9}
 SHARES = (-0.1, 1.4)
@@ -201,21 +199,16 @@ def draw_variant(
 
 def styles_of(models: Iterable[Model]) -> Iterator[dict[str, Any]]:
     """A colour for each architecture; line and marker for the size, open markers of their own for variants."""
-    places: dict[tuple[str, str], int] = {}
-    variants: list[str] = []
-    for model in models:
-        kind = (model.architecture, model.variant)
-        place = places[kind] = places.get(kind, -1) + 1
-        color, markers = LOOKS[model.architecture]
+    there = list(models)
+    sizes = figures.looks(model.look for model in there if not model.variant)
+    variants = list(dict.fromkeys(model.variant for model in there if model.variant))
+    for model in there:
         if model.variant:
-            variants = list(dict.fromkeys([*variants, model.variant]))
-            place, markers = variants.index(model.variant), VARIANTS
-        yield {
-            "color": color,
-            "linestyle": LINES[place % len(LINES)] if not model.variant else LINES[-1],
-            "marker": markers[place % len(markers)],
-            "markerfacecolor": "none" if model.variant else color,
-        }
+            marker = VARIANTS[variants.index(model.variant) % len(VARIANTS)]
+            own = {"linestyle": (0, (8, 2)), "marker": marker, "markerfacecolor": "none"}
+            yield {**next(figures.looks([model.look])), **own}
+        else:
+            yield next(sizes)
 
 
 def logarithmic(axes: Axes, *names: str) -> None:

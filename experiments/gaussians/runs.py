@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.gaussians.sizes import SIZES
+from lib.models import catalogue
 from lib.runs.definition import Experiment
 from lib.training.settings import FitSettings
 
 EXPERIMENT = "l2m-fig4"
-NAMES = {"gpt2": "GPT2", "mamba": "Mamba", "mamba2": "Mamba2"}
+NAMES = catalogue.NAMES | {"gpt2": "GPT2"}
 EARLY = 16  # positions, which have the same law at every length
 PUBLISHED_STEPS, PUBLISHED_BATCH = 500_000, 4  # L2M (2025), App. E
 _ORDER = {name: place for place, name in enumerate(SIZES)}
@@ -34,6 +35,11 @@ class Model:
     @property
     def architecture(self) -> str:
         return SIZES[self.size].architecture
+
+    @property
+    def look(self) -> str:
+        """The architecture whose look it has in figures: GPT2 is a Transformer."""
+        return "transformer" if self.architecture == "gpt2" else self.architecture
 
     @property
     def name(self) -> str:
@@ -193,7 +199,8 @@ def model_of(parameters: Record) -> Model:
     return Model(parameters["size"], ", ".join(words))
 
 
-Lengths = Mapping[int, Sequence[GaussianRun]]
+Runs = Sequence[GaussianRun]
+Lengths = Mapping[int, Runs]
 Models = Mapping[Model, Lengths]
 
 
@@ -209,7 +216,7 @@ def of_models(
     return found
 
 
-def table(by_length: Lengths, number: Callable[[GaussianRun], float], lengths: Sequence[int], seeds: int) -> Floats:
+def by_seed(by_length: Lengths, number: Callable[[GaussianRun], float], lengths: Sequence[int], seeds: int) -> Floats:
     """A number of every run of one model: (lengths, seeds), NaN where a run is missing."""
     found = np.full((len(lengths), seeds), np.nan)
     for row, length in zip(found, lengths, strict=True):

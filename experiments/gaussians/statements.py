@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from experiments.gaussians.runs import GaussianRun, Model, Models, Plan, table
+from experiments.gaussians.runs import GaussianRun, Model, Models, Plan, by_seed
 from lib.information.intervals import seed_mean
 from lib.report.verdicts import judge
 
@@ -39,7 +39,7 @@ def slopes_of(models: Models, plan: Plan, number: Callable[[GaussianRun], float]
     """`length_slopes` of every model that the plan has, by default of the average KL; NaN for runs that are missing."""
     measure = number or (lambda run: run.average)
     return {
-        model: length_slopes(table(models.get(model, {}), measure, plan.lengths, plan.seeds), plan.lengths)
+        model: length_slopes(by_seed(models.get(model, {}), measure, plan.lengths, plan.seeds), plan.lengths)
         for model in plan.every
     }
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,20 +13,25 @@ from experiments.gaussians.runs import (
     PUBLISHED_BATCH,
     PUBLISHED_STEPS,
     GaussianRun,
+    Lengths,
     Model,
     Models,
     Plan,
+    Runs,
+    by_seed,
     published_tokens,
-    table,
 )
 from experiments.gaussians.sizes import SIZES
 from experiments.gaussians.statements import EqualEarlyLoss, Floats, length_slopes
-from lib.information.intervals import seed_mean
-from lib.report.page import markdown_table
+from lib.information.intervals import Interval, seed_mean
+from lib.report.page import Column, listed, markdown_table, mean_and_span, table
 from lib.training.settings import FitSettings
 
 PER_MILLE = 1e3
-MISSING = "–"
+MODEL: Column = ("model", lambda row: row[0])  # of a row of Models
+MODEL_OF: Column = ("model", lambda runs: runs[0].model)
+Row = tuple[Model, Lengths]
+Cells = Mapping[str, Callable[[Runs], Any]]
 
 
 def setting_table(runs: Sequence[GaussianRun], plan: Plan) -> str:
@@ -57,60 +63,58 @@ def setting_table(runs: Sequence[GaussianRun], plan: Plan) -> str:
 
 def model_table(models: Models, lengths: Sequence[int]) -> str:
     """What every model is made of, and the numbers in the state that meets the last token of the first half."""
-    rows = []
-    for model, by_length in models.items():
-        runs = {length: by_length[length][0] for length in lengths if by_length.get(length)}
-        largest = list(runs.values())[-1]
-        states = [f"{runs[length].state():,}" if length in runs else MISSING for length in lengths]
-        size = SIZES[model.size]
-        shape = [f"{size.depth}", f"{size.width}", f"{largest.result['parameter_count']:,}"]
-        rows.append([str(model), *shape, *states, f"{largest.state(scanned=True):,}"])
-    head = ["model", "layers", "width", "parameters", *(rf"$\dim z$, $L$ = {length}" for length in lengths)]
-    return markdown_table([*head, "without convolutions"], rows)
+    columns: list[Column] = [
+        MODEL,
+        ("layers", lambda row: SIZES[row[0].size].depth),
+        ("width", lambda row: SIZES[row[0].size].width),
+        ("parameters", lambda row: f"{_longest(row, lengths).result['parameter_count']:,}"),
+        *_at_lengths(lengths, {r"$\dim z$, $L$ = {}": lambda runs: f"{runs[0].state():,}"}),
+        ("without convolutions", lambda row: f"{_longest(row, lengths).state(scanned=True):,}"),
+    ]
+    return table(columns, models.items())
 
 
 def training_table(models: Models, lengths: Sequence[int]) -> str:
     """How much the validation loss still fell, mean over seeds, and how fast the training was."""
-    rows = []
-    for model, by_length in models.items():
-        runs = [run for length in lengths for run in by_length.get(length, ())]
-        gains = [_percent(by_length.get(length, ()), share) for share in (0.5, 0.2) for length in lengths]
-        speed = np.median([run.result["tokens_per_second"] for run in runs])
-        share = max(run.result["data_share"] for run in runs)
-        rows.append([str(model), f"{len(runs)}", *gains, f"{speed:,.0f}", f"{100 * share:.0f} %"])
-    parts = [f"{part}, $L$ = {length}" for part in ("second half", "last fifth") for length in lengths]
-    return markdown_table(["model", "runs", *parts, "tokens a second", "of it for data, at most"], rows)
+
+    def runs_of(row: Row) -> list[GaussianRun]:
+        return [run for length in lengths for run in row[1].get(length, ())]
+
+    columns: list[Column] = [
+        MODEL,
+        ("runs", lambda row: len(runs_of(row))),
+        *_at_lengths(lengths, {"second half, $L$ = {}": lambda runs: _percent(runs, 0.5)}),
+        *_at_lengths(lengths, {"last fifth, $L$ = {}": lambda runs: _percent(runs, 0.2)}),
+        ("tokens a second", lambda row: f"{np.median([run.result['tokens_per_second'] for run in runs_of(row)]):,.0f}"),
+        ("of it for data, at most", lambda row: f"{100 * max(run.result['data_share'] for run in runs_of(row)):.0f} %"),
+    ]
+    return table(columns, models.items())
 
 
 def average_table(models: Models, lengths: Sequence[int], layers: Mapping[int, int]) -> str:
     """Average KL of every model: mean, smallest and largest seed, and the exact windows that it lies between."""
-    rows = []
-    for model, by_length in models.items():
-        cells = []
-        for length in lengths:
-            values = [run.average for run in by_length.get(length, ())]
-            cells += [_range(values), equivalent_window(float(np.mean(values)), layers[length]) if values else MISSING]
-        rows.append([str(model), *cells])
-    head = [words.format(length) for length in lengths for words in ("$L$ = {}", "as a window of, $L$ = {}")]
-    return markdown_table(["model", *head], rows)
+    cells: Cells = {
+        "$L$ = {}": lambda runs: _per_mille([run.average for run in runs]),
+        "as a window of, $L$ = {}": lambda runs: equivalent_window(
+            float(np.mean([run.average for run in runs])), layers[runs[0].length]
+        ),
+    }
+    return table([MODEL, *_at_lengths(lengths, cells)], models.items())
 
 
 def line_table(lines: Sequence[Baselines]) -> str:
     """Average KL of exact predictors of known memory, 10^-3 nats a number; "0" for a window that holds everything."""
     names = list(lines[-1].curves())
     rows = [
-        [
-            f"{line.length}",
-            *(f"{PER_MILLE * line.curves()[n].mean():.1f}" if n in line.curves() else "0" for n in names),
-        ]
-        for line in lines
+        [line.length, *(f"{PER_MILLE * curves[name].mean():.1f}" if name in curves else "0" for name in names)]
+        for line, curves in ((line, line.curves()) for line in lines)
     ]
     return markdown_table(["$L$", *(f"knows {name}" for name in names)], rows)
 
 
 def slope_table(slopes: Mapping[Model, Floats], lines: Sequence[Baselines]) -> str:
     """Slopes of ln KL over ln L with intervals over seeds, and those of exact lines that all lengths have."""
-    rows = [[str(model), f"{seed_mean(values)}", _each(values)] for model, values in slopes.items()]
+    rows = [[model, seed_mean(each), listed(each[~np.isnan(each)], ".2f")] for model, each in slopes.items()]
     names = [name for name in lines[0].curves() if all(name in line.curves() for line in lines)]
     for name in names:
         values = [[line.curves()[name].mean()] for line in lines]
@@ -122,16 +126,21 @@ def early_table(
     found: Mapping[str, Mapping[Model, EqualEarlyLoss]], models: Models, length: int, reference: str
 ) -> str:
     """Early and late KL of all models at one length, and how much the late one exceeds the reference family's."""
-    rows = []
-    for model, by_length in models.items():
-        runs = by_length.get(length, ())
-        if runs:
-            cells = [_range([run.early for run in runs]), _range([run.late for run in runs])]
-            for losses in found.values():
-                cells.append(_excess(losses.get(model), model.architecture == reference))
-            rows.append([str(model), *cells])
-    excess = [f"ln of the excess, early = {name}" for name in found]
-    return markdown_table(["model", "first 16 positions ($10^{-3}$)", "second half ($10^{-3}$)", *excess], rows)
+
+    def excess(name: str) -> Column:
+        def cell(runs: Runs) -> str | None:
+            model = runs[0].model
+            return "0" if model.architecture == reference else _excess(found[name].get(model))
+
+        return f"ln of the excess, early = {name}", cell
+
+    columns: list[Column] = [
+        MODEL_OF,
+        ("first 16 positions ($10^{-3}$)", lambda runs: _per_mille([run.early for run in runs])),
+        ("second half ($10^{-3}$)", lambda runs: _per_mille([run.late for run in runs])),
+        *map(excess, found),
+    ]
+    return table(columns, _groups(models, [length]))
 
 
 def variant_table(
@@ -141,148 +150,130 @@ def variant_table(
     seeds: int,
 ) -> str:
     """ln of the KL with a change over that without, same seeds, with intervals: average, early, late."""
-    numbers: dict[str, Callable[[GaussianRun], float]] = {
-        "average": lambda run: run.average,
-        "first 16 positions": lambda run: run.early,
-        "second half": lambda run: run.late,
-    }
-    rows = []
-    for length in lengths:
-        cells = []
-        for number in numbers.values():
-            both = [np.log(table(runs, number, [length], seeds)[0]) for runs in (changed, plain)]
-            cells.append(f"{seed_mean(both[0] - both[1])}")
-        rows.append([f"{length}", *cells])
-    return markdown_table(["$L$", *numbers], rows)
+
+    def column(head: str, number: Callable[[GaussianRun], float]) -> Column:
+        def cell(length: int) -> Interval:
+            after, before = (np.log(by_seed(runs, number, [length], seeds)[0]) for runs in (changed, plain))
+            return seed_mean(after - before)
+
+        return head, cell
+
+    columns: list[Column] = [
+        ("$L$", str),
+        column("average", lambda run: run.average),
+        column("first 16 positions", lambda run: run.early),
+        column("second half", lambda run: run.late),
+    ]
+    return table(columns, lengths)
 
 
 def collapse_table(cells: collapse.Cells, permutations: int, seed: int) -> str:
     """How well each variable predicts ln KL of a cell that is left out, alone on a straight line."""
     if not collapse.decidable(cells):
         return f"Cells that are recorded: {len(cells)}, which is too few to compare."
-    rows = []
-    for name in collapse.VARIABLES:
-        rows.append(
-            [
-                name,
-                f"{seed_mean(collapse.per_seed(cells, name))}",
-                f"{seed_mean(collapse.per_seed(cells, name, 'scatter')).value:.2f}",
-                f"{seed_mean(collapse.per_seed(cells, name, 'slope'))}",
-                f"{collapse.order_agreement(cells, name):.2f}",
-                f"{collapse.chance(cells, name, permutations, seed):.3f}",
-            ]
-        )
-    head = [
-        r"$\ln$ KL as a straight line in $\ln$ of",
-        "explained",
-        r"scatter ($\ln$ KL)",
-        "slope",
-        r"Kendall's $\tau$",
+    columns: list[Column] = [
+        (r"$\ln$ KL as a straight line in $\ln$ of", str),
+        ("explained", lambda name: seed_mean(collapse.per_seed(cells, name))),
+        (r"scatter ($\ln$ KL)", lambda name: f"{seed_mean(collapse.per_seed(cells, name, 'scatter')).value:.2f}"),
+        ("slope", lambda name: seed_mean(collapse.per_seed(cells, name, "slope"))),
+        (r"Kendall's $\tau$", lambda name: f"{collapse.order_agreement(cells, name):.2f}"),
+        ("cells in random order as good", lambda name: f"{collapse.chance(cells, name, permutations, seed):.3f}"),
     ]
-    return markdown_table([*head, "cells in random order as good"], rows)
+    return table(columns, collapse.VARIABLES)
 
 
 def single_seed_table(models: Models, lengths: Sequence[int]) -> str:
     """Average KL and the loss gained in the second half of the training, for models of which one run is recorded."""
-    rows = []
-    for model, by_length in models.items():
-        cells = []
-        for length in lengths:
-            run = next(iter(by_length.get(length, ())), None)
-            cells += [MISSING, MISSING] if run is None else [f"{PER_MILLE * run.average:.3g}", _percent([run], 0.5)]
-        rows.append([str(model), *cells])
-    head = [
-        words.format(length) for length in lengths for words in ("$L$ = {} ($10^{{-3}}$)", "gained in the second half")
-    ]
-    return markdown_table(["model", *head], rows)
+    cells: Cells = {
+        "$L$ = {} ($10^{{-3}}$)": lambda runs: f"{PER_MILLE * runs[0].average:.3g}",
+        "gained in the second half": lambda runs: _percent(runs[:1], 0.5),
+    }
+    return table([MODEL, *_at_lengths(lengths, cells)], models.items())
 
 
 def information_table(models: Models, length: int) -> str:
     """What every model has about the second half, nats of all copies: mean over seeds and largest standard error."""
-    names = ["captured_information", "net_information", "own_information_lower", "own_information_upper"]
-    rows = []
-    for model, by_length in models.items():
-        runs = by_length.get(length, ())
-        if runs:
-            held = np.mean([run.estimate("captured_information")[0] for run in runs])
-            cells = [f"{np.mean([run.state() for run in runs]):,.0f}", *(_estimates(runs, name) for name in names)]
-            rows.append([str(model), *cells, f"{held / runs[0].information:.2f}", f"{held / runs[0].state():.4f}"])
-    head = ["model", r"$\dim z$", "captured", "net", "own, at least", "own, at most"]
-    return markdown_table([*head, "captured, of what there is", "captured, nats a number"], rows)
+
+    def captured(runs: Runs) -> float:
+        return _mean_estimate(runs, "captured_information")
+
+    columns: list[Column] = [
+        MODEL_OF,
+        (r"$\dim z$", lambda runs: f"{np.mean([run.state() for run in runs]):,.0f}"),
+        ("captured", lambda runs: _estimates(runs, "captured_information")),
+        ("net", lambda runs: _estimates(runs, "net_information")),
+        ("own, at least", lambda runs: _estimates(runs, "own_information_lower")),
+        ("own, at most", lambda runs: _estimates(runs, "own_information_upper")),
+        ("captured, of what there is", lambda runs: f"{captured(runs) / runs[0].information:.2f}"),
+        ("captured, nats a number", lambda runs: f"{captured(runs) / runs[0].state():.4f}"),
+    ]
+    return table(columns, _groups(models, [length]))
 
 
 def share_table(models: Models, lengths: Sequence[int]) -> str:
     """Captured information as a share of what there is, by length: mean over seeds, smallest and largest."""
-    rows = []
-    for model, by_length in models.items():
-        cells = []
-        for length in lengths:
-            shares = [run.estimate("captured_information")[0] / run.information for run in by_length.get(length, ())]
-            cells.append(_span(shares, ".2f") if shares else MISSING)
-        rows.append([str(model), *cells])
-    return markdown_table(["model", *(f"$L$ = {length}" for length in lengths)], rows)
+
+    def shares(runs: Runs) -> str | None:
+        return mean_and_span([run.estimate("captured_information")[0] / run.information for run in runs], ".2f")
+
+    return table([MODEL, *_at_lengths(lengths, {"$L$ = {}": shares})], models.items())
 
 
 def restarted_table(models: Models, lengths: Sequence[int]) -> str:
     """The direct estimator started afresh, beside the truth and the terms it errs by; means over seeds, nats."""
-    rows = []
-    for model, by_length in models.items():
-        for length in lengths:
-            runs = by_length.get(length, ())
-            if runs:
-                means = {
-                    name: np.mean([r.estimate(name)[0] for r in runs])
-                    for name in ("restarted_direct", "net_information")
-                }
-                estimate, net = means["restarted_direct"], means["net_information"]
-                rows.append(
-                    [
-                        str(model),
-                        f"{length}",
-                        _estimates(runs, "restarted_direct"),
-                        f"{runs[0].information:.1f}",
-                        f"{runs[0].information - net:.1f}",
-                        f"{estimate - net:.1f}",
-                        f"{runs[0].result['restart_error']:.2f}",
-                    ]
-                )
-    head = [
-        "model",
-        "$L$",
-        "started afresh",
-        "true",
-        r"KL of $q(y \mid x)$",
-        r"KL of $q(y)$",
-        r"KL of $p_X$ from $p_Y$",
+
+    def net(runs: Runs) -> float:
+        return _mean_estimate(runs, "net_information")
+
+    columns: list[Column] = [
+        MODEL_OF,
+        ("$L$", lambda runs: runs[0].length),
+        ("started afresh", lambda runs: _estimates(runs, "restarted_direct")),
+        ("true", lambda runs: f"{runs[0].information:.1f}"),
+        (r"KL of $q(y \mid x)$", lambda runs: f"{runs[0].information - net(runs):.1f}"),
+        (r"KL of $q(y)$", lambda runs: f"{_mean_estimate(runs, 'restarted_direct') - net(runs):.1f}"),
+        (r"KL of $p_X$ from $p_Y$", lambda runs: f"{runs[0].result['restart_error']:.2f}"),
     ]
-    return markdown_table(head, rows)
+    return table(columns, _groups(models, lengths))
 
 
-def _percent(runs: Iterable[GaussianRun], share: float) -> str:
-    gains = [run.gain(share) for run in runs]
-    return f"{100 * -np.expm1(-np.mean(gains)):.0f} %" if gains else MISSING
+def _at_lengths(lengths: Sequence[int], cells: Cells) -> list[Column]:
+    """Columns of every length: cells made of a model's runs of that length, missing where there are none."""
+
+    def column(head: str, cell: Callable[[Runs], Any], length: int) -> Column:
+        return head.format(length), lambda row: cell(row[1][length]) if row[1].get(length) else None
+
+    return [column(head, cell, length) for length in lengths for head, cell in cells.items()]
 
 
-def _range(values: Sequence[float]) -> str:
-    return _span([PER_MILLE * value for value in values], ".3g") if values else MISSING
+def _groups(models: Models, lengths: Sequence[int]) -> list[Runs]:
+    """The runs of every model and length that has any."""
+    return [runs for by_length in models.values() for length in lengths if (runs := by_length.get(length))]
 
 
-def _span(values: Sequence[float], form: str) -> str:
-    return f"{np.mean(values):{form}} ({min(values):{form}} to {max(values):{form}})"
+def _longest(row: Row, lengths: Sequence[int]) -> GaussianRun:
+    return [row[1][length][0] for length in lengths if row[1].get(length)][-1]
 
 
-def _each(values: Floats) -> str:
-    return ", ".join(f"{value:.2f}" for value in values if not np.isnan(value))
+def _percent(runs: Runs, share: float) -> str:
+    return f"{100 * -np.expm1(-np.mean([run.gain(share) for run in runs])):.0f} %"
 
 
-def _excess(found: EqualEarlyLoss | None, is_reference: bool) -> str:
+def _per_mille(values: Sequence[float]) -> str | None:
+    return mean_and_span([PER_MILLE * value for value in values], ".3g")
+
+
+def _excess(found: EqualEarlyLoss | None) -> str | None:
     if found is None:
-        return "0" if is_reference else MISSING
+        return None
     return f"{seed_mean(found.values)}" + (
         "" if found.comparable else rf" (early losses differ by $e^{{{found.gap:.1f}}}$)"
     )
 
 
-def _estimates(runs: Sequence[GaussianRun], name: str) -> str:
-    values, errors = zip(*(run.estimate(name) for run in runs), strict=True)
-    return f"{np.mean(values):.1f} ± {max(errors):.1f}"
+def _mean_estimate(runs: Runs, name: str) -> float:
+    return float(np.mean([run.estimate(name)[0] for run in runs]))
+
+
+def _estimates(runs: Runs, name: str) -> str:
+    return f"{_mean_estimate(runs, name):.1f} ± {max(run.estimate(name)[1] for run in runs):.1f}"

@@ -13,14 +13,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
-from experiments.ngram_rules.runs import Measure, Record, Writer, along, divergence, measured, rates
-from experiments.ngram_rules.tables import NAMES
+from experiments.ngram_rules.runs import COUNTERS, NETWORKS, Measure, Record, along, divergence, measured, rates
+from lib.models.catalogue import NAMES
 from lib.report import figures
 
 NOT_NAMED = (144, 288)  # beside sizes that are
 MEASURES: dict[Measure, str] = {"greedy": "greedy", "sampled": "drawn"}
-COUNTERS: dict[Writer, dict[str, str]] = {"counter": {"color": "#777777", "linestyle": ":", "marker": "x"}}
-COUNTERS["counter with back-off"] = {"color": "#777777", "linestyle": "--", "marker": "+"}
 Groups = Mapping[str, Sequence[Record]]
 
 
@@ -28,16 +26,15 @@ def draw_accuracy(records: Iterable[Record], axis: str, label: str, mark: float 
     """Two panels, greedy and drawn, over all prompts; the counters too where they change with the axis."""
     every = list(records)
     figure, panels = plt.subplots(1, 2, figsize=(6.5, 3.4), sharey=True)
-    shown = sorted({size for kind in NAMES for size in along(every, kind, axis)})
+    shown = sorted({size for kind in NETWORKS for size in along(every, kind, axis)})
     for axes, measure in zip(panels, MEASURES, strict=True):
-        for (kind, name), style in zip(NAMES.items(), figures.styles(len(NAMES)), strict=True):
+        for kind, style in zip(NETWORKS, figures.looks(NETWORKS), strict=True):
             curve = along(every, kind, axis)
-            draw_spread(
-                axes, curve, [rates(group, measure, prompts="prompts") for group in curve.values()], style, name
-            )
+            values = [rates(group, measure, prompts="prompts") for group in curve.values()]
+            draw_spread(axes, curve, values, style, NAMES[kind])
         if axis == "sentences":
             curve = along(every, "relu_ssm", axis)
-            for writer, style in COUNTERS.items():
+            for writer, style in zip(COUNTERS, figures.looks(COUNTERS), strict=True):
                 values = [rates(group, measure, writer, "prompts") for group in curve.values()]
                 draw_spread(axes, curve, values, style, writer)
         if mark is not None:
@@ -53,11 +50,11 @@ def draw_divergence(records: Iterable[Record]) -> None:
     """Divergence against the number of training sentences."""
     every = list(records)
     _, axes = plt.subplots(figsize=(6.5, 3.4))
-    for (kind, name), style in zip(NAMES.items(), figures.styles(len(NAMES)), strict=True):
+    for kind, style in zip(NETWORKS, figures.looks(NETWORKS), strict=True):
         curve = along(every, kind, "sentences")
-        draw_spread(axes, curve, [divergence(group) for group in curve.values()], style, name)
+        draw_spread(axes, curve, [divergence(group) for group in curve.values()], style, NAMES[kind])
     axes.set(yscale="log", xlabel="number of training sentences", ylabel="divergence $D$ (nats a word)")
-    _size_axis(axes, sorted({size for kind in NAMES for size in along(every, kind, "sentences")}))
+    _size_axis(axes, sorted({size for kind in NETWORKS for size in along(every, kind, "sentences")}))
     axes.legend()
 
 

@@ -15,12 +15,14 @@ from lib.runs.definition import Experiment, merged
 from lib.training.settings import FitSettings
 
 EXPERIMENT = "ngram-sgd"
+NETWORKS = ("relu_ssm", "relu_rnn", "lstm", "transformer", "mamba")
 RECORDED_ONLY = {"inside"}  # decides what is written down, not what is trained
 
 Record = Mapping[str, Any]
 Floats = NDArray[np.float64]
 Prompts = Literal["held out", "prompts", "new prompts"]
 Writer = Literal["network", "counter", "counter with back-off"]
+COUNTERS: tuple[Writer, ...] = ("counter", "counter with back-off")
 Measure = Literal["greedy", "sampled", "greedy_unseen", "sampled_unseen"]
 
 

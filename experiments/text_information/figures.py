@@ -10,36 +10,12 @@ from matplotlib.axes import Axes
 
 from experiments.text_information.runs import PUBLISHED, Curve, TextRun
 from experiments.text_information.statements import change_by_correction, exponent
+from lib.models.catalogue import NAMES
 from lib.report import figures
 
 PRINTED = {"PG19": (0, (1, 1)), "Wikipedia": (0, (4, 1.5, 1, 1.5))}
 GREY = "#666666"
-MARKS = {"pretrained": "D", "LSTM": "o", "Transformer": "s", "Mamba": "^", "Mamba2": "v"}
 SPLITS = {2: "$\\ell = L/2$", 3: "$\\ell = L/3$", 4: "$\\ell = L/4$"}
-
-
-def colour_of(family: str) -> str:
-    """The same in every figure."""
-    colours = {name: str(style["color"]) for name, style in zip(MARKS, figures.styles(len(MARKS)), strict=True)}
-    return colours.get(family, GREY)
-
-
-def styles_of(runs: Sequence[TextRun]) -> list[dict[str, Any]]:
-    """A colour and a marker a family, fainter for the first ones of it; the line tells its members apart."""
-    lines = ("-", "--", "-.", ":")
-    found = []
-    for run in runs:
-        same = [other for other in runs if other.family == run.family]
-        place = same.index(run)
-        found.append(
-            {
-                "color": colour_of(run.family),
-                "marker": MARKS.get(run.family, "P"),
-                "linestyle": lines[(len(same) - 1 - place) % len(lines)],
-                "alpha": 1.0 if len(same) == 1 else 0.45 + 0.55 * place / (len(same) - 1),
-            }
-        )
-    return found
 
 
 def show_legend(axes: Axes, **options: Any) -> None:
@@ -50,14 +26,14 @@ def show_legend(axes: Axes, **options: Any) -> None:
 
 def draw_losses(axes: Axes, runs: Sequence[TextRun]) -> None:
     """Nats a token by position."""
-    for run, style in zip(runs, styles_of(runs), strict=True):
+    for run, style in zip(runs, figures.looks(run.family for run in runs), strict=True):
         axes.semilogx(*run.loss_by_position(), **style, markersize=3.5, linewidth=1.2, label=run.name)
     axes.set(xlabel="position in the window (tokens)", ylabel=r"$-\ln q(x_t \mid x_{<t})$ (nats a token)")
 
 
 def draw_information(axes: Axes, runs: Sequence[TextRun], estimator: str, published: bool = True) -> None:
     """An estimate against L with 95 % intervals, where positive, and the published laws and points of Fig. 2."""
-    for run, style in zip(runs, styles_of(runs), strict=True):
+    for run, style in zip(runs, figures.looks(run.family for run in runs), strict=True):
         curve = run.curve(estimator)
         if curve is not None:
             draw_curve(axes, curve, style, run.name)
@@ -88,7 +64,8 @@ def draw_published(axes: Axes, estimator: str) -> None:
 
 def draw_quality(axes: Axes, runs: Sequence[TextRun], estimator: str) -> None:
     """beta against the loss a character, which falls to the right; printed exponents as horizontal lines."""
-    for family in dict.fromkeys(run.family for run in runs):
+    families = list(dict.fromkeys(run.family for run in runs))
+    for family, look in zip(families, figures.looks(families), strict=True):
         for pairs, fill in ((False, None), (True, "none")):
             chosen = [run for run in runs if run.family == family and run.characterwise != pairs]
             points = [(run.loss, exponent(run, estimator)) for run in chosen]
@@ -96,10 +73,9 @@ def draw_quality(axes: Axes, runs: Sequence[TextRun], estimator: str) -> None:
             if points:
                 x, y = np.array([loss for loss, _ in points]), np.array([beta.value for _, beta in points])
                 ends = np.array([beta.ends for _, beta in points])
-                label = f"{family}, byte pairs" if pairs else family
-                style: dict[str, Any] = {"color": colour_of(family), "markerfacecolor": fill, "markersize": 6}
-                reach = np.abs(ends - y[:, None]).T
-                axes.errorbar(x, y, reach, fmt=MARKS.get(family, "P"), capsize=2, linewidth=1, label=label, **style)
+                label = NAMES.get(family, family) + (", byte pairs" if pairs else "")
+                style = {**look, "linestyle": "none", "markerfacecolor": fill, "markersize": 6}
+                axes.errorbar(x, y, np.abs(ends - y[:, None]).T, **style, capsize=2, linewidth=1, label=label)
     for law in PUBLISHED:
         if law.estimator == estimator:
             axes.axhline(

@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from experiments.text_information.models import NEUTRAL, Model
 from lib.information.documents.growth import ScalingFit, resampled_means, scaling_exponent
+from lib.models.catalogue import NAMES
 
 EXPERIMENT = "text-information"
 ESTIMATORS = {"direct": "direct", "vclub": "vCLUB", "uncorrected": "direct, uncorrected"}
 FROM = 16  # characters: exponents are fitted from there on, about four tokens of the paper
 REPLICATES, BLOCK = 1000, 2  # of the bootstrap; documents drawn together, neighbours serve each other as strangers
-FAMILIES = {"lstm": "LSTM", "transformer": "Transformer", "mamba": "Mamba", "mamba2": "Mamba2", "rnn": "RNN"}
 AUTHORS = {"charlotte_bronte": "C. Brontë", "darwin": "Darwin", "shakespeare": "Shakespeare",
            "zora_neale_hurston": "Hurston"}  # fmt: skip
 OPENING = {"character_lstm": 6, "smollm2": 2, "network": 2}  # tokens corrected, where nothing else is said
@@ -79,14 +79,14 @@ class TextRun:
             plain = f"LSTM of {AUTHORS.get(model.name, model.name)}"
         else:
             size = f"{model.width}" if model.depth == 1 else f"{model.depth}×{model.width}"
-            plain = f"{FAMILIES.get(model.architecture, model.architecture)} {size}"
+            plain = f"{NAMES[model.architecture]} {size}"
             plain += ", byte pairs" if model.merges else ""
         return f"{plain}, {self.variant}" if self.variant else plain
 
     @property
     def family(self) -> str:
         """Architecture of a network trained here; "pretrained" otherwise."""
-        return FAMILIES.get(self.model.architecture, "") if self.model.kind == "network" else "pretrained"
+        return self.model.architecture if self.model.kind == "network" else "pretrained"
 
     @property
     def characterwise(self) -> bool:

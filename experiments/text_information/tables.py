@@ -2,87 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from experiments.text_information.runs import Curve, TextRun
 from experiments.text_information.statements import exponent
 from lib.information.intervals import UNKNOWN, Interval
-from lib.report.page import markdown_table
+from lib.report.page import Column, markdown_table, table
 
-MISSING = "–"
+MODEL: Column = ("model $q$", lambda run: run.name)
+ESTIMATORS = {"direct": "direct", "vclub": "vCLUB", "uncorrected": "uncorrected"}
 
 
 def model_table(runs: Sequence[TextRun]) -> str:
     """What every q is, how well it predicts, and on how much text it was asked."""
-    return markdown_table(
-        [
-            "model $q$",
-            "parameters",
-            "numbers in the state",
-            "tokens of training",
-            "characters a token",
-            "nats a token",
-            "nats a character",
-            "windows",
-            "documents",
-            "tokens a window",
-        ],
-        (
-            [
-                run.name,
-                _count(run, "parameter_count"),
-                _count(run, "state_size"),
-                _count(run, "training_tokens"),
-                f"{run.token_length:.2f}",
-                f"{run.result['second_half_loss']:.3f}",
-                f"{run.loss:.3f}",
-                f"{run.result['windows']}",
-                f"{run.result['documents']}",
-                f"{run.parameters['longest']}",
-            ]
-            for run in runs
-        ),
-    )
+    columns: list[Column] = [
+        MODEL,
+        ("parameters", _count("parameter_count")),
+        ("numbers in the state", _count("state_size")),
+        ("tokens of training", _count("training_tokens")),
+        ("characters a token", lambda run: f"{run.token_length:.2f}"),
+        ("nats a token", lambda run: f"{run.result['second_half_loss']:.3f}"),
+        ("nats a character", lambda run: f"{run.loss:.3f}"),
+        ("windows", lambda run: run.result["windows"]),
+        ("documents", lambda run: run.result["documents"]),
+        ("tokens a window", lambda run: run.parameters["longest"]),
+    ]
+    return table(columns, runs)
 
 
 def information_table(runs: Sequence[TextRun], estimators: Sequence[str] = ("direct", "vclub")) -> str:
     """Loss, estimates at the largest equal halves in nats, and exponents, all with 95 % intervals."""
-    names = {"direct": "direct", "vclub": "vCLUB", "uncorrected": "uncorrected"}
-    return markdown_table(
-        ["model $q$", "nats a character", "longest $L$"]
-        + [f"{names[key]} at it (nats)" for key in estimators]
-        + [rf"$\hat\beta$, {names[key]}" for key in estimators],
-        (
-            [
-                run.name,
-                f"{run.loss:.3f}",
-                _longest(run),
-                *(str(at_longest(run, key)) for key in estimators),
-                *(_bracketed(exponent(run, key)) for key in estimators),
-            ]
-            for run in runs
-        ),
-    )
+    columns: list[Column] = [
+        MODEL,
+        ("nats a character", lambda run: f"{run.loss:.3f}"),
+        ("longest $L$", _longest),
+        *((f"{ESTIMATORS[key]} at it (nats)", partial(at_longest, estimator=key)) for key in estimators),
+        *((rf"$\hat\beta$, {ESTIMATORS[key]}", partial(_exponent, estimator=key)) for key in estimators),
+    ]
+    return table(columns, runs)
 
 
 def split_table(runs: Sequence[TextRun], estimator: str) -> str:
     """Exponents at the three splits."""
-    return markdown_table(
-        ["model $q$", r"$\hat\beta$, $\ell = L/2$", r"$\ell = L/3$", r"$\ell = L/4$"],
-        ([run.name, *(_bracketed(exponent(run, estimator, ratio)) for ratio in (2, 3, 4))] for run in runs),
-    )
+    splits = {r"$\hat\beta$, $\ell = L/2$": 2, r"$\ell = L/3$": 3, r"$\ell = L/4$": 4}
+    exponents = ((head, partial(_exponent, estimator=estimator, ratio=ratio)) for head, ratio in splits.items())
+    return table([MODEL, *exponents], runs)
 
 
 def change_table(changes: Mapping[str, tuple[Sequence[float], Sequence[Interval]]]) -> str:
     """(corrected - uncorrected) / uncorrected at the shortest and the longest L; by name of the model."""
-    return markdown_table(
-        ["model $q$", "shortest $L$", "change there", "longest $L$", "change there"],
-        (
-            [name, f"{lengths[0]:g}", _percent(values[0]), f"{lengths[-1]:g}", _percent(values[-1])]
-            for name, (lengths, values) in changes.items()
-            if len(lengths)
-        ),
-    )
+    rows = [
+        [name, f"{lengths[0]:g}", _percent(values[0]), f"{lengths[-1]:g}", _percent(values[-1])]
+        for name, (lengths, values) in changes.items()
+        if len(lengths)
+    ]
+    return markdown_table(["model $q$", "shortest $L$", "change there", "longest $L$", "change there"], rows)
 
 
 def foreign_table(runs: Sequence[TextRun], shortest: int = 16) -> str:
@@ -92,38 +67,40 @@ def foreign_table(runs: Sequence[TextRun], shortest: int = 16) -> str:
         curve = run.foreign_cost()
         kept = None if curve is None else curve.beyond(shortest)
         if kept is None or not kept.lengths.size:
-            rows.append([run.name, MISSING, MISSING, MISSING])
-            continue
-        rows.append([run.name, _bracketed(_at(kept, 0)), f"{kept.lengths[-1]:g}", _bracketed(_at(kept, -1))])
+            rows.append([run.name, None, None, None])
+        else:
+            rows.append([run.name, _bracketed(_at(kept, 0)), f"{kept.lengths[-1]:g}", _bracketed(_at(kept, -1))])
     return markdown_table(["model $q$", rf"first $L \ge {shortest}$ (nats)", "longest $L$", "there (nats)"], rows)
 
 
 def at_longest(run: TextRun, estimator: str, ratio: int = 2) -> Interval:
     """The estimate at the longest L, nats."""
     curve = run.curve(estimator, ratio)
-    if curve is None:
-        return UNKNOWN
-    return _at(curve, -1)
+    return UNKNOWN if curve is None else _at(curve, -1)
 
 
 def _at(curve: Curve, place: int) -> Interval:
     return Interval(float(curve.means[place]), *map(float, curve.intervals[place]))
 
 
-def _longest(run: TextRun) -> str:
+def _longest(run: TextRun) -> str | None:
     curve = run.curve("vclub")
-    return MISSING if curve is None else f"{curve.lengths[-1]:g}"
+    return None if curve is None else f"{curve.lengths[-1]:g}"
 
 
-def _count(run: TextRun, key: str) -> str:
-    return f"{run.result[key]:,}" if key in run.result else MISSING
+def _count(key: str) -> Callable[[TextRun], str | None]:
+    return lambda run: f"{run.result[key]:,}" if key in run.result else None
 
 
-def _bracketed(measured: Interval) -> str:
-    return f"{measured:.2f}" if measured.known else MISSING
+def _exponent(run: TextRun, estimator: str, ratio: int = 2) -> str | None:
+    return _bracketed(exponent(run, estimator, ratio))
 
 
-def _percent(measured: Interval) -> str:
+def _bracketed(measured: Interval) -> str | None:
+    return f"{measured:.2f}" if measured.known else None
+
+
+def _percent(measured: Interval) -> str | None:
     if not measured.known:
-        return MISSING
+        return None
     return f"{100 * measured.value:.0f} % [{100 * measured.low:.0f}, {100 * measured.high:.0f}]"

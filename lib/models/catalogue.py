@@ -1,33 +1,52 @@
-"""The architectures of the book by name."""
+"""The architectures of the book: by name, with their classes and what they are called on a page."""
 
 from __future__ import annotations
 
+import importlib
+from collections import UserDict
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lib.models.attention.linear import LinearTransformer, TTTLinear
-from lib.models.attention.transformer import SlidingWindowTransformer, SparseTransformer, Transformer
-from lib.models.base import SequenceModel
-from lib.models.recurrent.basic import LSTM, VanillaRNN
-from lib.models.recurrent.relu import ReluRNN, ReluSSM
-from lib.models.state_space.diagonal import DiagonalSSM
-from lib.models.state_space.mamba import Mamba
-from lib.models.state_space.mamba2 import Mamba2
+if TYPE_CHECKING:
+    from lib.models.base import SequenceModel
 
-ARCHITECTURES: dict[str, type[SequenceModel]] = {
-    "rnn": VanillaRNN,
-    "lstm": LSTM,
-    "transformer": Transformer,
-    "sliding_window": SlidingWindowTransformer,
-    "sparse": SparseTransformer,
-    "linear_attention": LinearTransformer,
-    "diagonal_ssm": DiagonalSSM,
-    "mamba": Mamba,
-    "mamba2": Mamba2,
-    "ttt_linear": TTTLinear,
-    "relu_ssm": ReluSSM,
-    "relu_rnn": ReluRNN,
+ENTRIES = {
+    "rnn": ("recurrent.basic.VanillaRNN", "RNN"),
+    "lstm": ("recurrent.basic.LSTM", "LSTM"),
+    "transformer": ("attention.transformer.Transformer", "Transformer"),
+    "sliding_window": ("attention.transformer.SlidingWindowTransformer", "sliding window"),
+    "sparse": ("attention.transformer.SparseTransformer", "sparse attention"),
+    "linear_attention": ("attention.linear.LinearTransformer", "linear attention"),
+    "diagonal_ssm": ("state_space.diagonal.DiagonalSSM", "diagonal SSM"),
+    "mamba": ("state_space.mamba.Mamba", "Mamba"),
+    "mamba2": ("state_space.mamba2.Mamba2", "Mamba2"),
+    "ttt_linear": ("attention.linear.TTTLinear", "TTT-Linear"),
+    "relu_ssm": ("recurrent.relu.ReluSSM", "SSM"),
+    "relu_rnn": ("recurrent.relu.ReluRNN", "ReLU RNN"),
 }
+"""Of every architecture: its class, below `lib.models`, and its name on pages."""
+
+NAMES = {key: shown for key, (_, shown) in ENTRIES.items()}
+"""What pages call an architecture."""
+
+
+def load(path: str) -> Any:
+    """The class at a place below `lib.models`, such as "recurrent.basic.LSTM"."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(f"lib.models.{module}"), name)
+
+
+class _Classes(UserDict[str, "type[SequenceModel]"]):
+    """Classes by name, each imported when it is first asked for: whoever wants names does not wait for networks."""
+
+    def __getitem__(self, name: str) -> type[SequenceModel]:
+        found: Any = self.data[name]
+        if isinstance(found, str):
+            found = self.data[name] = load(found)
+        return found  # type: ignore[no-any-return]
+
+
+ARCHITECTURES = _Classes({key: path for key, (path, _) in ENTRIES.items()})  # type: ignore[misc]
 
 
 def create(architecture: str, vocabulary: int, width: int, depth: int = 1, **options: Any) -> SequenceModel:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,23 @@ from lib.report.page import running_shell
 
 STYLE = Path(__file__).with_name("book.mplstyle")
 MARKERS = ("o", "s", "^", "D", "v", "P")
+GREY = "#777777"
+LOOKS = {
+    "transformer": (0, 0, "osdhH8"),
+    "sliding_window": (0, 1, "h"),
+    "sparse": (0, 3, "Hd"),
+    "mamba": (1, 1, "^vD<>"),
+    "diagonal_ssm": (1, 0, "v"),
+    "mamba2": (2, 2, "XP8"),
+    "linear_attention": (2, 0, "P"),
+    "ttt_linear": (2, 3, "p"),
+    "lstm": (3, 3, "*p"),
+    "rnn": (4, 4, "D"),
+    "relu_rnn": (4, 0, "8"),
+    "relu_ssm": (5, 5, "<"),
+    "pretrained": (5, 0, "Dd"),
+}
+"""Of an architecture in all figures: its colour and its first line, by their places in the style, and its markers."""
 
 
 def use_book_style() -> None:
@@ -31,10 +49,24 @@ def use_book_style() -> None:
 
 def styles(count: int) -> Iterator[dict[str, Any]]:
     """``count`` styles (colour, line style, marker) for unordered curves, the first 36 all different."""
-    lines = list(mpl.rc_params_from_file(STYLE, use_default_template=False)["axes.prop_cycle"])
+    lines = _lines()
     for index in range(count):
         turn = index // len(lines)  # at every turn of the colours the markers go one step further
         yield {**lines[index % len(lines)], "marker": MARKERS[(index + turn) % len(MARKERS)]}
+
+
+def looks(architectures: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """A style for every curve, by its architecture: one colour in all figures, and another line and marker each time.
+
+    So sizes of one architecture differ by line and marker. What is not in LOOKS is grey.
+    """
+    lines, before = _lines(), Counter[str]()
+    for name in architectures:
+        known = name if name in LOOKS else ""
+        number, first, markers = LOOKS.get(name, (0, 0, "x+1234"))
+        line, marker = lines[(first + before[known]) % len(lines)], markers[before[known] % len(markers)]
+        before[known] += 1
+        yield {"color": lines[number]["color"] if known else GREY, "linestyle": line["linestyle"], "marker": marker}
 
 
 def ordered_styles(count: int) -> Iterator[dict[str, Any]]:
@@ -43,6 +75,11 @@ def ordered_styles(count: int) -> Iterator[dict[str, Any]]:
     for index, shade in enumerate(mpl.colormaps["viridis"](np.linspace(0.0, 0.56, count))):
         marker = MARKERS[index % len(MARKERS)]
         yield {"color": mpl.colors.to_hex(shade), "linestyle": lines[index % len(lines)], "marker": marker}
+
+
+def _lines() -> list[dict[str, Any]]:
+    """Colours with their line styles, as the style file has them."""
+    return list(mpl.rc_params_from_file(STYLE, use_default_template=False)["axes.prop_cycle"])
 
 
 def residual_axes(width: float = 6.5, height: float = 4.4) -> tuple[Figure, tuple[Axes, Axes]]:

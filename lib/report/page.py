@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from lib.sources import current_page
+
+MISSING = "–"
+Column = tuple[str, Callable[[Any], Any]]
+"""The head of a column, and what its cell shows of a row."""
 
 
 def running_shell() -> Any:
@@ -33,7 +38,31 @@ def link(page: str, anchor: str = "") -> str:
     return f"{address}#{anchor}" if anchor else address
 
 
-def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """One line a row; cells are shown as they are."""
-    lines = ["| " + " | ".join(cells) + " |" for cells in (head, *rows)]
+def table(columns: Sequence[Column], rows: Iterable[Any]) -> str:
+    """A table in Markdown, a line for each row; a cell that is None or NaN shows that it is missing."""
+    return markdown_table([head for head, _ in columns], ([cell(row) for _, cell in columns] for row in rows))
+
+
+def markdown_table(head: Sequence[Any], rows: Iterable[Sequence[Any]]) -> str:
+    """The same where all cells of a row are made together."""
+    lines = ["| " + " | ".join(map(_cell, cells)) + " |" for cells in (head, *rows)]
     return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
+
+
+def _cell(value: Any) -> str:
+    return MISSING if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)
+
+
+def span(values: Sequence[float], form: str) -> str | None:
+    """ "smallest to largest", or None for no values."""
+    return f"{min(values):{form}} to {max(values):{form}}" if len(values) else None
+
+
+def mean_and_span(values: Sequence[float], form: str) -> str | None:
+    """ "mean (smallest to largest)", or None for no values."""
+    return f"{sum(values) / len(values):{form}} ({span(values, form)})" if len(values) else None
+
+
+def listed(values: Iterable[float], form: str) -> str:
+    """All of them, as in "1.0, 2.0"."""
+    return ", ".join(f"{value:{form}}" for value in values)

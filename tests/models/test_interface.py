@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+import lib.models
+from lib import ROOT
 from lib.models import ARCHITECTURES, LSTM, SequenceModel, Transformer, VanillaRNN, create
 from lib.models.attention.patterns import FixedStride, Full, Pattern, Strided, Window
 from lib.models.base import sinusoids
@@ -48,6 +52,16 @@ def test_every_architecture_of_the_catalogue_is_tested_with_its_variants() -> No
     assert set(tested) == set(ARCHITECTURES)
     assert all(tested.count(name) == len(model.variants) for name, model in ARCHITECTURES.items())
     assert {"lstm forget_bias=1.0", "mamba size=3 kernel=1"} <= set(VARIANTS)
+
+
+def test_names_come_without_networks_and_a_network_when_it_is_asked_for() -> None:
+    code = "import sys; from lib.models import catalogue; assert list(catalogue.ARCHITECTURES) == list(catalogue.NAMES)"
+    code += "; assert 'torch' not in sys.modules; from lib.models import LSTM; assert 'torch' in sys.modules"
+    code += "; assert catalogue.ARCHITECTURES['lstm'] is LSTM; assert 'lib.models.state_space' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+    with pytest.raises(AttributeError, match="no attribute 'GRU'"):
+        lib.models.GRU  # noqa: B018
+    assert all(getattr(lib.models, name) is not None for name in lib.models.__all__)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

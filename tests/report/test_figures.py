@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from experiments.landing import figures as landing
+from lib.models.catalogue import NAMES
 from lib.report import figures
 
 LIGHT, DARK = "#ffffff", "#222832"  # the pages' own backgrounds; the second is the lighter of the dark ones
@@ -86,6 +87,34 @@ def test_ordered_styles_grow_lighter_and_differ_without_their_colour(count: int)
     assert len({(style["linestyle"], style["marker"]) for style in made}) == count
     assert all(contrast(rgb(style["color"]), rgb(LIGHT)) >= 3 for style in made)
     assert all(contrast(turned_over(rgb(style["color"])), rgb(DARK)) >= 3 for style in made)
+
+
+def unlike(styles: list[dict[str, str]]) -> int:
+    """How many can be told apart without their colour."""
+    return len({(str(style["linestyle"]), style["marker"]) for style in styles})
+
+
+def test_an_architecture_has_one_colour_and_its_sizes_differ_without_it() -> None:
+    (alone,), mixed = figures.looks(["mamba"]), list(figures.looks(["lstm", "mamba", "mamba", "mamba"]))
+    assert alone == mixed[1]
+    assert {style["color"] for style in mixed[1:]} == {alone["color"]} != {mixed[0]["color"]}
+    assert unlike(mixed) == 4
+    assert unlike(list(figures.looks(["mamba", "mamba"])) * 2) == 2  # what has the same look is not told apart
+
+
+def test_all_that_have_a_look_can_be_told_from_the_others() -> None:
+    assert set(figures.LOOKS) <= {*NAMES, "pretrained"}
+    assert unlike(list(figures.looks(figures.LOOKS))) == len(figures.LOOKS)
+    assert unlike(list(figures.looks(4 * ["transformer", "mamba", "mamba2", "lstm", "rnn"]))) == 20
+    often = ["transformer", "mamba", "mamba2", "lstm", "rnn", "relu_ssm"]
+    assert {style["color"] for style in figures.looks(often)} == {line["color"] for line in cycle()}
+
+
+def test_what_has_no_look_is_grey_and_still_told_apart() -> None:
+    new, other, known = figures.looks(["gru", "no network", "rnn"])
+    assert new["color"] == other["color"] != known["color"]
+    assert contrast(rgb(new["color"]), rgb(LIGHT)) >= 3 and contrast(turned_over(rgb(new["color"])), rgb(DARK)) >= 3
+    assert unlike([new, other, known]) == 3
 
 
 @pytest.mark.parametrize("number", range(6))

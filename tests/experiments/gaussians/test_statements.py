@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from experiments.gaussians import collapse, tables
 from experiments.gaussians.collapse import COLLAPSE, LENGTH, STATE, cells_of, predicted
-from experiments.gaussians.runs import EARLY, Model, of_models, plan_of, table, trained_runs
+from experiments.gaussians.runs import EARLY, Model, by_seed, of_models, plan_of, trained_runs
 from experiments.gaussians.statements import (
     equal_early_loss,
     equal_early_losses,
@@ -40,7 +40,7 @@ def test_slopes_of_models_are_those_of_their_laws_and_nan_where_a_length_is_miss
     assert np.allclose(late[Model("mamba-2x32")], 0.4)
     part = slopes_of(of_models(trained_runs(grid(law, layers=(3, 5), noise=0.0))), plan)
     assert all(np.isnan(values).all() for values in part.values())
-    rows = table(models[Model("gpt2-2x32")], lambda run: run.seed, [64, 16], 4)
+    rows = by_seed(models[Model("gpt2-2x32")], lambda run: run.seed, [64, 16], 4)
     assert np.array_equal(rows, [[0, 1, 2, np.nan], [np.nan] * 4], equal_nan=True)
     with pytest.raises(ValueError, match="lengths >= 2"):
         length_slopes(np.ones((1, 3)), [64])

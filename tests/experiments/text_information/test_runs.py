@@ -168,10 +168,18 @@ def test_tables_and_figures_need_no_complete_grid(records: list[dict[str, Any]])
 
 
 def test_a_family_has_one_colour_in_every_figure(runs: list[TextRun]) -> None:
-    some = text_figures.styles_of(runs[8:])
-    every = text_figures.styles_of(runs)[8:]
-    assert [style["color"] for style in some] == [style["color"] for style in every]
-    assert len({(style["color"], style["marker"]) for style in every}) == len({run.family for run in runs[8:]})
+    def drawn(chosen: list[TextRun]) -> dict[str, set[str]]:
+        _, axes = plt.subplots()
+        text_figures.draw_losses(axes, chosen)
+        colours: dict[str, set[str]] = {run.family: set() for run in chosen}
+        for run, line in zip(chosen, axes.lines, strict=True):
+            colours[run.family].add(line.get_color())
+        plt.close("all")
+        return colours
+
+    some, every = drawn(runs[8:]), drawn(runs)
+    assert all(len(colours) == 1 and colours == every[family] for family, colours in some.items())
+    assert len(set.union(*every.values())) == len(every)
 
 
 def test_without_records_the_command_that_makes_them_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
