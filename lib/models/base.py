@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from lib.checks import generator, whole_number
+from lib.models.kernels.embedding import token_vectors
 
 PLACEMENTS = ("pre", "post")
 
@@ -106,7 +107,7 @@ class SequenceModel(Module):
                 f"tokens: 0 .. {self.vocabulary - 1} are in the vocabulary, "
                 f"got {int(tokens.min())} .. {int(tokens.max())}"
             )
-        return self.embedding(tokens)
+        return token_vectors(tokens, self.embedding.weight)
 
 
 def sinusoids(positions: Tensor, like: Tensor) -> Tensor:
