@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from lib.checks import whole_number
 from lib.models.base import Module, SequenceModel, seeded
+from lib.models.kernels.recurrent import lstm, rnn
 
 
 class RNNState(NamedTuple):
@@ -36,20 +37,12 @@ class RecurrentLayer(Module):
     def _zeros(self, batch: int) -> Tensor:
         return self.bias.new_zeros(batch, self.width)
 
-    def _fused_arguments(self) -> tuple[list[Tensor], bool, int, float, bool, bool, bool]:
-        """Weights and settings for torch's fused kernel, whose second bias is redundant and zero here.
-
-        It asks whether it is trained; on a GPU the answer is whether there may be a backward pass, in whatever mode.
-        """
-        weights = [self.weight_ih, self.weight_hh, self.bias, torch.zeros_like(self.bias)]
-        return weights, True, 1, 0.0, torch.is_grad_enabled(), False, True
-
 
 class RNNLayer(RecurrentLayer):
     """h_t = tanh(W x_t + U h_{t-1} + b); the output is h_t."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.rnn_tanh(x, self._zeros(x.shape[0])[None], *self._fused_arguments())[0]
+        return rnn(x, self.weight_ih, self.weight_hh, self.bias, self._zeros(x.shape[0]))
 
     def initial_state(self, batch: int) -> RNNState:
         return RNNState(self._zeros(batch))
@@ -72,8 +65,8 @@ class LSTMLayer(RecurrentLayer):
         nn.init.constant_(self.bias.data[width : 2 * width], forget_bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        zeros = self._zeros(x.shape[0])[None]
-        return torch.lstm(x, (zeros, zeros), *self._fused_arguments())[0]
+        zeros = self._zeros(x.shape[0])
+        return lstm(x, self.weight_ih, self.weight_hh, self.bias, zeros, zeros)[0]
 
     def initial_state(self, batch: int) -> LSTMState:
         return LSTMState(self._zeros(batch), self._zeros(batch))
