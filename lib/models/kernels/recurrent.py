@@ -16,7 +16,7 @@ from lib.models.kernels import recurrent_cpu as kernels
 from lib.models.kernels.lanes import LANES
 from lib.models.kernels.threads import refuse_second_derivatives, share
 
-NONLINEARITIES = {"tanh": torch.rnn_tanh, "relu": torch.rnn_relu}
+NONLINEARITIES = ("tanh", "relu")
 # Widths up to which the compiled loops are faster: of a batch, and for each of its sequences. Torch runs an RNN as one
 # operation at a time, an LSTM as one of oneDNN; with few sequences most of our lanes are empty.
 RNN_WIDEST, RNN_WIDTH_PER_SEQUENCE = 256, 64
@@ -38,7 +38,8 @@ def rnn(
     _check(x, *weights, 1, initial)
     if _is_compiled(min(RNN_WIDEST, RNN_WIDTH_PER_SEQUENCE * x.shape[0]), x, *weights, initial):
         return CompiledRNN.apply(x, *weights, initial, nonlinearity == "relu")
-    return NONLINEARITIES[nonlinearity](x, initial[None], *_arguments_of_torch(*weights))[0]
+    run = torch.rnn_relu if nonlinearity == "relu" else torch.rnn_tanh
+    return run(x, initial[None], *_arguments_of_torch(*weights))[0]
 
 
 def lstm(
@@ -119,7 +120,10 @@ def _is_compiled(widest: int, *tensors: Tensor) -> bool:
 
 
 def _arguments_of_torch(weight_ih: Tensor, weight_hh: Tensor, bias: Tensor) -> tuple[Any, ...]:
-    """Weights with a second bias, biases are there, layers, dropout, training, both directions, batch first."""
+    """Weights with a second bias, biases are there, layers, dropout, training, both directions, batch first.
+
+    Whether it is trained means on a GPU whether there may be a backward pass, in whatever mode the network is.
+    """
     return [weight_ih, weight_hh, bias, torch.zeros_like(bias)], True, 1, 0.0, torch.is_grad_enabled(), False, True
 
 

@@ -21,8 +21,16 @@ import numpy as np
 from numba import njit
 
 from lib.models.kernels.exponential import fast_sigmoid, fast_tanh
-from lib.models.kernels.lane_matrices import add_products, blank, copy_rows, from_lanes, multiply, to_lanes, with_ones
-from lib.models.kernels.lanes import LANES
+from lib.models.kernels.lanes import (
+    LANES,
+    add_products,
+    blank,
+    copy_rows,
+    from_lanes,
+    multiply,
+    to_lanes,
+    with_ones,
+)
 
 CHUNK = 16  # times of a chunk: whatever the width, a sequence's numbers of so many times are whole vectors
 ANY_ORDER = {"contract", "nsz", "reassoc"}  # sums may be reordered; NaN and infinity keep their meaning

@@ -109,6 +109,8 @@ class VanillaRNN(SequenceModel):
     Raises ValueError for another start, and for a `longest` that is missing, below 2, or given with "keras".
     """
 
+    variants = ({}, {"start": "slow", "longest": 20})
+
     def __init__(
         self,
         vocabulary: int,
@@ -142,7 +144,7 @@ class LSTM(SequenceModel):
     forget_bias beside "chrono".
     """
 
-    variants = ({}, {"forget_bias": 1.0})
+    variants = ({}, {"forget_bias": 1.0}, {"start": "chrono", "longest": 20})
 
     def __init__(
         self,

@@ -12,10 +12,22 @@ import torch.nn.functional as F
 from numba import njit
 from numba.core.errors import TypingError
 
-from lib.models.kernels import lane_matrices as matrices
 from lib.models.kernels.embedding import token_vectors
 from lib.models.kernels.exponential import fast_sigmoid, fast_tanh
-from lib.models.kernels.lanes import LANES, add, lane_sum, load, multiply_add, store, transpose_tile, zeros
+from lib.models.kernels.lanes import (
+    LANES,
+    add,
+    add_products,
+    from_lanes,
+    lane_sum,
+    load,
+    multiply,
+    multiply_add,
+    store,
+    to_lanes,
+    transpose_tile,
+    zeros,
+)
 
 TYPES = [np.float32, np.float64]
 
@@ -76,8 +88,8 @@ def test_sequences_go_to_lanes_and_back(batch: int, time: int, some: int) -> Non
         back = np.zeros_like(numbers)
         for piece in range(-(-batch // LANES)):
             lanes = np.zeros((stop - start) * some * LANES)
-            matrices.to_lanes(numbers, piece, start, stop, lanes)
-            matrices.from_lanes(lanes, back, piece, start, stop)
+            to_lanes(numbers, piece, start, stop, lanes)
+            from_lanes(lanes, back, piece, start, stop)
             mine = numbers[piece * LANES : (piece + 1) * LANES, start:stop]
             expected = np.zeros(((stop - start) * some, LANES))
             expected[:, : len(mine)] = mine.reshape(len(mine), -1).T
@@ -91,12 +103,12 @@ def test_products_are_those_of_matrices(dtype: Any) -> None:
     random = np.random.default_rng(0)
     matrix = random.standard_normal((8, 12)).astype(dtype)
     z, product = random.standard_normal((12, LANES)).astype(dtype), np.full(10 * LANES, 5, dtype)
-    matrices.multiply(matrix, z.reshape(-1), product)
+    multiply(matrix, z.reshape(-1), product)
     np.testing.assert_allclose(product.reshape(10, LANES)[:8], matrix @ z, rtol=0, atol=30 * np.finfo(dtype).eps)
     assert set(product[8 * LANES :]) == {5}
     ds, zs = (random.standard_normal((5, rows, LANES)).astype(dtype) for rows in (8, 12))
     total = np.ones((8, 12), dtype)
-    matrices.add_products(ds.reshape(5, -1), zs.reshape(5, -1), 4, total)
+    add_products(ds.reshape(5, -1), zs.reshape(5, -1), 4, total)
     expected = 1 + np.einsum("tdl,tzl->dz", ds[:4], zs[:4])
     np.testing.assert_allclose(total, expected, rtol=0, atol=300 * np.finfo(dtype).eps)
 
