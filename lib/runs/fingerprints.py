@@ -373,7 +373,7 @@ def _short(value: Any) -> Any:
 
 
 def _word(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) and value.isprintable() else json.dumps(value)
 
 
 def _is_here(name: str) -> bool:
