@@ -23,29 +23,47 @@ from numpy.typing import ArrayLike, NDArray
 from lib.checks import whole_number
 
 BLOCK = 32  # symbols whose predictions from all that went before are one product of matrices
-FEWEST = 0.5  # share of the particles: an effective number below it is a reason to resample
+FEWEST = 0.75  # share of the particles: an effective number below it is a reason to resample
 ROOT_HALF = math.sqrt(0.5)
 CLOSE, TAIL = 0.425, 5.0  # ends of the three ranges of the quantile
 LEAST, MOST = 1e-300, 1.0 - 2.0**-53  # probabilities whose quantiles are finite
 
-# Numerators and denominators of the quantile, highest power first: Wichura, Algorithm AS 241, Appl. Statist. 37 (1988).
-MIDDLE = (
-    (2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4)
-    + (1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2, 3.3871328727963666080e0),
-    (5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4, 2.1213794301586595867e4)
-    + (5.3941960214247511077e3, 6.8718700749205790830e2, 4.2313330701600911252e1, 1.0),
+# Numerators and denominators of the quantile, highest power first: Wichura, Algorithm AS 241, Appl. Statist. 37, 477.
+MIDDLE = np.array(
+    [
+        [2.5090809287301226727e3, 5.2264952788528545610e3],
+        [3.3430575583588128105e4, 2.8729085735721942674e4],
+        [6.7265770927008700853e4, 3.9307895800092710610e4],
+        [4.5921953931549871457e4, 2.1213794301586595867e4],
+        [1.3731693765509461125e4, 5.3941960214247511077e3],
+        [1.9715909503065514427e3, 6.8718700749205790830e2],
+        [1.3314166789178437745e2, 4.2313330701600911252e1],
+        [3.3871328727963666080e0, 1.0],
+    ]
 )
-NEAR = (
-    (7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1, 1.27045825245236838258e0)
-    + (3.64784832476320460504e0, 5.76949722146069140550e0, 4.63033784615654529590e0, 1.42343711074968357734e0),
-    (1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2, 1.48103976427480074590e-1)
-    + (6.89767334985100004550e-1, 1.67638483018380384940e0, 2.05319162663775882187e0, 1.0),
+NEAR = np.array(
+    [
+        [7.74545014278341407640e-4, 1.05075007164441684324e-9],
+        [2.27238449892691845833e-2, 5.47593808499534494600e-4],
+        [2.41780725177450611770e-1, 1.51986665636164571966e-2],
+        [1.27045825245236838258e0, 1.48103976427480074590e-1],
+        [3.64784832476320460504e0, 6.89767334985100004550e-1],
+        [5.76949722146069140550e0, 1.67638483018380384940e0],
+        [4.63033784615654529590e0, 2.05319162663775882187e0],
+        [1.42343711074968357734e0, 1.0],
+    ]
 )
-FAR = (
-    (2.01033439929228813265e-7, 2.71155556874348757815e-5, 1.24266094738807843860e-3, 2.65321895265761230930e-2)
-    + (2.96560571828504891230e-1, 1.78482653991729133580e0, 5.46378491116411436990e0, 6.65790464350110377720e0),
-    (2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.84631831751005468180e-5, 7.86869131145613259100e-4)
-    + (1.48753612908506148525e-2, 1.36929880922735805310e-1, 5.99832206555887937690e-1, 1.0),
+FAR = np.array(
+    [
+        [2.01033439929228813265e-7, 2.04426310338993978564e-15],
+        [2.71155556874348757815e-5, 1.42151175831644588870e-7],
+        [1.24266094738807843860e-3, 1.84631831751005468180e-5],
+        [2.65321895265761230930e-2, 7.86869131145613259100e-4],
+        [2.96560571828504891230e-1, 1.48753612908506148525e-2],
+        [1.78482653991729133580e0, 1.36929880922735805310e-1],
+        [5.46378491116411436990e0, 5.99832206555887937690e-1],
+        [6.65790464350110377720e0, 1.0],
+    ]
 )
 
 
@@ -63,7 +81,7 @@ def log_likelihood(sequences: ArrayLike, correlation: ArrayLike, particles: int,
     """
     symbols = np.asarray(sequences)
     if symbols.ndim != 2 or symbols.shape[1] == 0 or not np.all((symbols == 0) | (symbols == 1)):
-        raise ValueError(f"sequences: symbols 0 and 1 are allowed, (rows, length >= 1), got {_brief(symbols)}")
+        raise ValueError(f"sequences: symbols 0 and 1 are allowed, (rows, length >= 1), got {symbols!r:.200}")
     rows, length = symbols.shape
     factor = _factor(correlation, length)
     count, start = whole_number(particles, "particles", 1), whole_number(seed, "seed", 0)
@@ -76,17 +94,10 @@ def log_likelihood(sequences: ArrayLike, correlation: ArrayLike, particles: int,
     return found
 
 
-def _brief(symbols: NDArray[Any]) -> str:
-    wrong = symbols[(symbols != 0) & (symbols != 1)] if symbols.size else symbols
-    return f"shape {symbols.shape}" + (f" with {wrong.flat[0]!r}" if wrong.size else "")
-
-
 def _factor(correlation: ArrayLike, length: int) -> NDArray[np.float64]:
     row = np.asarray(correlation, dtype=np.float64)
     if row.shape != (length,) or row[0] != 1.0 or not np.all(np.isfinite(row)):
-        raise ValueError(
-            f"correlation: numbers at lags 0 .. {length - 1} are needed, 1 at lag 0, got shape {row.shape}, {row}"
-        )
+        raise ValueError(f"correlation: numbers at lags 0 .. {length - 1} are needed, 1 at lag 0, got {row!r:.200}")
     try:
         return np.ascontiguousarray(scipy.linalg.cholesky(scipy.linalg.toeplitz(row), lower=True))
     except np.linalg.LinAlgError:
@@ -165,13 +176,13 @@ def _move(values: Any, source: Any, spare: Any) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def normal_probability(x: float) -> float:
+def normal_probability(x: Any) -> Any:
     """Phi(x) = P(Z < x), to 1e-12 of its value down to Phi(-37.5), the end of float64's normal numbers."""
     return 0.5 * math.erfc(-x * ROOT_HALF)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def normal_quantile(p: float) -> float:
+def normal_quantile(p: Any) -> Any:
     """x with Phi(x) = p for 1e-300 <= p < 1, to 1e-14 of its value (Wichura, Algorithm AS 241, 1988)."""
     q = p - 0.5
     if abs(q) <= CLOSE:
@@ -183,8 +194,8 @@ def normal_quantile(p: float) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy", inline="always")  # type: ignore[untyped-decorator]
-def _ratio(r: float, powers: Any) -> float:
-    above, below = powers[0][0], powers[1][0]
+def _ratio(r: Any, powers: Any) -> Any:
+    above, below = powers[0, 0], powers[0, 1]
     for k in range(1, 8):
-        above, below = above * r + powers[0][k], below * r + powers[1][k]
+        above, below = above * r + powers[k, 0], below * r + powers[k, 1]
     return above / below
