@@ -158,7 +158,8 @@ def enumerated_information(model: Any, symbols: int) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=2)
-def _sampled(length: int, amplitude: float, exponent: float, training: int, validation: int, seed: int) -> Any:
+def sampled(length: int, amplitude: float, exponent: float, training: int, validation: int, seed: int) -> Any:
+    """Training and validation sequences, drawn one after the other from one stream."""
     process = PowerLawBinary(length, amplitude, exponent)
     rng = np.random.default_rng([seed, 2])
     return process.sample(training, rng), process.sample(validation, rng)
@@ -166,7 +167,7 @@ def _sampled(length: int, amplitude: float, exponent: float, training: int, vali
 
 def _data(chosen: Parameters) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Training and validation sequences; the same for all networks of one sweep."""
-    data: tuple[NDArray[np.uint8], NDArray[np.uint8]] = _sampled(
+    data: tuple[NDArray[np.uint8], NDArray[np.uint8]] = sampled(
         chosen.length, chosen.amplitude, chosen.exponent, chosen.training, chosen.validation, chosen.data_seed
     )
     return data
