@@ -20,19 +20,19 @@ STYLE = Path(__file__).with_name("book.mplstyle")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 GREY = "#777777"
 LOOKS = {
-    "transformer": (0, 0, "osdhH8"),
+    "transformer": (0, 0, "odh8H"),
     "sliding_window": (0, 1, "h"),
     "sparse": (0, 3, "Hd"),
     "mamba": (1, 1, "^vD<>"),
     "diagonal_ssm": (1, 0, "v"),
-    "mamba2": (2, 2, "XP8"),
+    "mamba2": (2, 5, "XP8"),
     "linear_attention": (2, 0, "P"),
     "ttt_linear": (2, 3, "p"),
-    "lstm": (3, 3, "*p"),
+    "lstm": (3, 2, "s*"),
     "rnn": (4, 4, "D"),
     "relu_rnn": (4, 0, "8"),
-    "relu_ssm": (5, 5, "<"),
-    "pretrained": (5, 0, "Dd"),
+    "relu_ssm": (5, 3, "<"),
+    "pretrained": (5, 0, "D>P<"),
 }
 """Of an architecture in all figures: its colour and its first line, by their places in the style, and its markers."""
 
