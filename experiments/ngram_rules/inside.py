@@ -14,10 +14,16 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import Ridge
 from sklearn.metrics import silhouette_score
 
-from experiments.ngram_rules.iterated_map import iterated_norms, local_norms, power_norms, spectrum, state_ratios
 from experiments.ngram_rules.languages import PrefixTree
+from experiments.ngram_rules.sensitivity import (
+    influence,
+    iterated_norms,
+    local_norms,
+    power_norms,
+    spectrum,
+    state_ratios,
+)
 from lib.checks import real_number, whole_number
-from lib.models.probes.sensitivity import influence
 from lib.models.recurrent.relu import ReluRNNLayer
 from lib.processes.ngram.language import NgramLanguage
 
