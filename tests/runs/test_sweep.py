@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from dask.utils import key_split
 
 from lib.batch import cli
+from lib.machine import locked
 from lib.runs import store as run_store
 from lib.runs import sweep
 from lib.runs.definition import Experiment, Run, check, experiment_files, merged
@@ -273,7 +274,7 @@ def test_bad_input_that_a_run_finds_is_one_line_with_its_message(runs, store, mo
 
 
 def hold(path, ready, release):
-    with run_store._alone(path):
+    with locked(path):
         ready.set()
         release.wait(30)
 
