@@ -42,8 +42,9 @@ def near_optimum(
     excess: by network the validation loss of its seeds minus the optimum, in nats a sequence; NaN where the optimum or
     a run is missing. Asked for is at most `CLOSE`, or `SHARE` of the `effect` that decides (in nats a sequence) if that
     is more. Not converged if a network has no seed that is close; seeds disagree if it has some; a precondition is not
-    met with fewer than `fewest` seeds, or where a number is missing. Raises ValueError without networks, for a negative
-    or missing effect, and for excesses that are infinite.
+    met with fewer than `fewest` seeds, where a number is missing, and where one is below zero by more than the bound, so
+    that the optimum is none. Raises ValueError without networks, for a negative or missing effect, and for excesses
+    that are infinite.
     """
     if not excess:
         raise ValueError("at least one network is needed, got none")
@@ -54,6 +55,8 @@ def near_optimum(
         if len(values) < fewest or np.isnan(values).any():
             missing = f"{name}: {np.count_nonzero(~np.isnan(values))} seeds with a known excess, {fewest} are needed"
             return Plateau(False, UNMET, missing)
+        if values.min() < -bound:
+            return Plateau(False, UNMET, f"{name}: {values.min():.2g} nats a sequence, below the given optimum")
         close = np.count_nonzero(values <= bound)
         told.append(f"{name} {values.min():.2g} to {values.max():.2g}")
         if close < len(values):
@@ -89,6 +92,7 @@ def settled(
         return Plateau(False, UNMET, f"{np.count_nonzero(~np.isnan(values))} seeds have ended, {fewest} are needed")
     if not len(longer) or len(longer) > len(values) or np.isnan(longer).any():
         return Plateau(False, UNMET, "no run at twice the budget stands beside these seeds")
+    _losses(list(rates.values()), "rates"), _losses(list((others or {}).values()), "others")
     tried = {factor: loss for factor, loss in rates.items() if not np.isnan(loss)}
     if 1 not in tried or min(tried) >= 1 or max(tried) <= 1:
         return Plateau(False, UNMET, "the learning rate was not tried at a smaller and at a larger value")
@@ -120,7 +124,10 @@ def all_ways(*ways: Plateau) -> Plateau:
 
 
 def _losses(given: Sequence[float], name: str) -> npt.NDArray[np.float64]:
-    values = np.asarray(given, dtype=np.float64)
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except ValueError:  # such as lists of several lengths
+        values = np.empty((0, 0))
     if values.ndim != 1 or np.isinf(values).any():
         raise ValueError(f"{name}: a finite number for every seed is needed, NaN where it is missing, got {given!r}")
     return values
