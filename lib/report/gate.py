@@ -11,8 +11,10 @@ The slope at the end of a schedule that takes the rate to zero is no evidence, n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,9 +44,8 @@ def near_optimum(
     excess: by network the validation loss of its seeds minus the optimum, in nats a sequence; NaN where the optimum or
     a run is missing. Asked for is at most `CLOSE`, or `SHARE` of the `effect` that decides (in nats a sequence) if that
     is more. Not converged if a network has no seed that is close; seeds disagree if it has some; a precondition is not
-    met with fewer than `fewest` seeds, where a number is missing, and where one is below zero by more than the bound, so
-    that the optimum is none. Raises ValueError without networks, for a negative or missing effect, and for excesses
-    that are infinite.
+    met with fewer than `fewest` seeds, where a number is missing, or where one is below zero by more than the bound, of
+    a wrong optimum. Raises ValueError without networks, for a negative or missing effect, and for infinite excesses.
     """
     if not excess:
         raise ValueError("at least one network is needed, got none")
@@ -121,6 +122,16 @@ def all_ways(*ways: Plateau) -> Plateau:
     if not ways:
         raise ValueError("at least one plateau is needed, got none")
     return next((way for way in ways if not way.reached), ways[0])
+
+
+def refuse_mixed(runs: Iterable[Mapping[str, Any]]) -> None:
+    """Raises ValueError if records of one experiment are of several versions of it: no gate joins their losses."""
+    versions: dict[str, set[int]] = defaultdict(set)
+    for run in runs:
+        versions[run["experiment"]].add(run["version"])
+    mixed = [f"{name} of versions {', '.join(map(str, sorted(of)))}" for name, of in versions.items() if len(of) > 1]
+    if mixed:
+        raise ValueError(f"records of one version are needed, got {'; '.join(mixed)}; sweep the older ones again")
 
 
 def _losses(given: Sequence[float], name: str) -> npt.NDArray[np.float64]:

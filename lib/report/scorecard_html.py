@@ -9,6 +9,7 @@ import html
 import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lib.report.catalogue import PAPERS, Claim
@@ -66,14 +67,19 @@ def _page_name(record: Record) -> str:
 
 
 def _check(record: Record) -> str:
-    """The name of a check, leading to the place where it was made, and its erratum."""
+    """The name of a check, leading to the place where it was made, its kind, and its erratum."""
     title = html.escape(record["part"] or _page_name(record) or "the claim")
     if record["page"]:
         title = f'<a href="{link(record["page"], record["anchor"] if record.get("on_page", True) else "")}">{title}</a>'
-    number = record.get("erratum")
-    if number:
+    title += f" [{manner(record)}]" if manner(record) else ""
+    if number := record.get("erratum"):
         title += f' (<a href="{link("book/errata", f"erratum-{number}")}">erratum {number}</a>)'
     return title
+
+
+def manner(record: Record) -> str:
+    """How the networks behind a part were trained, and that it is a remark."""
+    return ", ".join(filter(None, (record.get("condition"), "remark" if record.get("remark") else "")))
 
 
 def _run(record: Record) -> str:
@@ -89,10 +95,8 @@ class Table:
     def __init__(self, paper: str, rows: Sequence[ScoredClaim], text: str) -> None:
         self.paper, self.rows, self.text = paper, rows, text
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.text
-
-    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         checked = [row for row in self.rows if row.parts]
@@ -174,18 +178,18 @@ def _not_yet(paper: str, rows: Sequence[ScoredClaim]) -> str:
     )
 
 
+@dataclass(frozen=True, repr=False)
 class Counts:
-    """How many claims have each status, a row per paper, one for all, and one for those on records of older code."""
+    """How many claims have each status: a row per paper, one for all, one for those of older code; one for parts."""
 
-    def __init__(
-        self, by_paper: Mapping[str, Mapping[str, int]], total: Mapping[str, int], older: Mapping[str, int]
-    ) -> None:
-        self.by_paper, self.total, self.older = by_paper, total, older
+    by_paper: Mapping[str, Mapping[str, int]]
+    total: Mapping[str, int]
+    older: Mapping[str, int]
+    parts: Mapping[str, int]
+    text: str
 
-    def __str__(self) -> str:
-        return tally(self.total, self.older)
-
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return self.text
 
     def _repr_html_(self) -> str:
         statuses = counted(self.total)
@@ -193,14 +197,18 @@ class Counts:
         papers = [(PAPERS.get(paper, paper), found) for paper, found in self.by_paper.items()]
         body = "".join(_row(name, [str(found[status]) for status in statuses]) for name, found in papers)
         whole = _row("all", [str(self.total[status]) for status in statuses], "scorecard-all")
-        # of what nothing has run there is no record that could be old
-        aged = ["–" if status == "not yet" else str(self.older[status]) for status in statuses]
+        # what has not run has no part, and no record that could be old
+        aged, parts = (
+            ["–" if status == "not yet" else str(found[status]) for status in statuses]
+            for found in (self.older, self.parts)
+        )
         name = f"of which {_older(rest_on_older(self.older))}"
         return (
             '<div class="scorecard-scroll" role="region" aria-label="Claims by status" tabindex="0">'
             '<table class="scorecard-counts"><caption>Claims by status</caption>'
             f'<thead><tr><th scope="col">Paper</th>{head}</tr></thead>'
-            f"<tbody>{body}{whole}{_row(name, aged, 'scorecard-older')}</tbody></table></div>"
+            f"<tbody>{body}{whole}{_row(name, aged, 'scorecard-older')}"
+            f"{_row('parts of all claims', parts, 'scorecard-parts')}</tbody></table></div>"
         )
 
 
@@ -311,7 +319,8 @@ def age(record: Record) -> str:
     if not beside:
         return ""
     agrees = _side(beside) == _side(record)
-    return f"the {beside['profile']} check of the present code {'agrees' if agrees else f'says: {_word(beside)}'}"
+    told = "agrees" if agrees else f"says: {WORDS[beside['outcome']][1]}"
+    return f"the {beside['profile']} check of the present code {told}"
 
 
 def _side(record: Record) -> str:
@@ -319,19 +328,9 @@ def _side(record: Record) -> str:
     return "holds" if record["outcome"] == "reduced" else str(record["outcome"])
 
 
-def _word(record: Record) -> str:
-    return WORDS[record["outcome"]][1]
-
-
 def counted(statuses: Mapping[str, int]) -> list[str]:
     """The statuses to be counted: all, but that a check fails only where one does, for else there is no page."""
     return [status for status, number in statuses.items() if number or status != "fails"]
-
-
-def tally(total: Mapping[str, int], older: Mapping[str, int]) -> str:
-    """Counts of claims by status in one line, and how many of the claims rest on records of older code."""
-    told = " · ".join(f"{total[status]} {WORDS[status][1]}" for status in counted(total))
-    return f"{told}; of which {rest_on_older(older)}"
 
 
 def rest_on_older(older: Mapping[str, int]) -> str:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.information.intervals import Interval
-from lib.report.gate import Plateau, all_ways, any_way, near_optimum, settled
+from lib.report.gate import Plateau, all_ways, any_way, near_optimum, refuse_mixed, settled
 from lib.report.records import REASONS
 from lib.report.verdicts import judge, judge_printed
 
@@ -200,3 +200,14 @@ def test_the_sentence_says_what_was_found_and_what_was_asked_for() -> None:
         "twice the budget moves the loss by 0.3, another rate gains 0, seeds span 0.02, slow modes gains 0.1; "
         "asked for: at most 0.05, a tenth of the effect"
     )
+
+
+def test_records_of_several_versions_are_joined_by_no_gate() -> None:
+    def records(**versions: list[int]) -> list[dict[str, Any]]:
+        return [{"experiment": name, "version": number} for name, numbers in versions.items() for number in numbers]
+
+    refuse_mixed(records(a=[1, 1, 1], b=[2]))
+    with pytest.raises(ValueError, match=r"one version are needed, got a of versions 1, 3;"):
+        refuse_mixed(records(a=[3, 1, 1], b=[2]))
+    with pytest.raises(ValueError, match=r"a of versions 1, 2; b of versions 2, 3;"):
+        refuse_mixed(records(a=[1, 2], b=[3, 2]))
