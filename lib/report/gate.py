@@ -6,15 +6,16 @@ to its favour or against it, needs trainings that had reached a plateau. Two way
 - `near_optimum`: the smallest loss that any predictor can have is known, and every seed is close to it;
 - `settled`: else, twice the budget, other rates and other starts bring nothing, and the seeds agree.
 
-The slope at the end of a schedule that takes the rate to zero is no evidence, nor is patience at a constant rate.
+`plateau_of` asks recorded runs for both. The slope at the end of a schedule that takes the rate to zero is no evidence,
+nor is patience at a constant rate.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -124,14 +125,50 @@ def all_ways(*ways: Plateau) -> Plateau:
     return next((way for way in ways if not way.reached), ways[0])
 
 
-def refuse_mixed(runs: Iterable[Mapping[str, Any]]) -> None:
-    """Raises ValueError if records of one experiment are of several versions of it: no gate joins their losses."""
-    versions: dict[str, set[int]] = defaultdict(set)
-    for run in runs:
-        versions[run["experiment"]].add(run["version"])
-    mixed = [f"{name} of versions {', '.join(map(str, sorted(of)))}" for name, of in versions.items() if len(of) > 1]
-    if mixed:
-        raise ValueError(f"records of one version are needed, got {'; '.join(mixed)}; sweep the older ones again")
+class Training(NamedTuple):
+    """One recorded run of a network: its seed, budget, learning rate, final loss, and the version of its experiment."""
+
+    seed: int
+    epochs: int
+    rate: float
+    loss: float
+    version: int = 0
+
+
+def plateau_of(networks: Mapping[str, Sequence[Training]], *, effect: float | None, optimum: bool = False) -> Plateau:
+    """The gate for recorded runs, by network: all have `settled`, or, if losses are excesses, are `near_optimum`.
+
+    The usual budget and rate of a network are those of most of its runs; runs at twice the budget and at other rates
+    are what `settled` asks for. effect: in the unit of the losses, None where there is none to compare with. A
+    precondition is not met without networks. Raises ValueError for records of several versions.
+    """
+    versions = sorted({run.version for runs in networks.values() for run in runs})
+    if len(versions) > 1:
+        raise ValueError(f"no gate joins records of several versions, got {versions}; sweep the older ones again")
+    if not networks:
+        return Plateau(False, UNMET, "there is no network to judge")
+    usual = {name: Counter((run.epochs, run.rate) for run in runs).most_common(1) for name, runs in networks.items()}
+    ways = [_settled(name, networks[name], *usual[name][0][0], effect) if usual[name] else
+            Plateau(False, UNMET, f"{name}: no training is recorded") for name in networks]  # fmt: skip
+    if not optimum:
+        return all_ways(*ways)
+    excess = {
+        name: [run.loss for run in runs if usual[name] and (run.epochs, run.rate) == usual[name][0][0]]
+        for name, runs in networks.items()
+    }
+    return any_way(all_ways(*ways), near_optimum(excess, effect=effect))
+
+
+def _settled(name: str, runs: Sequence[Training], epochs: int, rate: float, effect: float | None) -> Plateau:
+    if effect is None:
+        return Plateau(False, UNMET, f"{name}: there is no effect to compare with")
+    longer = {run.seed: run.loss for run in runs if (run.epochs, run.rate) == (2 * epochs, rate)}
+    own = {run.seed: run.loss for run in runs if (run.epochs, run.rate) == (epochs, rate)}
+    seeds = sorted(own, key=lambda seed: seed not in longer)  # those first that stand beside a longer run
+    rates = {run.rate / rate: run.loss for run in sorted(runs, key=lambda run: -run.loss) if run.epochs == epochs}
+    doubled = [longer[seed] for seed in seeds if seed in longer]
+    found = settled([own[seed] for seed in seeds], doubled=doubled, rates=rates, effect=effect)
+    return Plateau(found.reached, found.reason, f"{name}: {found.sentence}")
 
 
 def _losses(given: Sequence[float], name: str) -> npt.NDArray[np.float64]:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.information.intervals import Interval
-from lib.report.gate import Plateau, all_ways, any_way, near_optimum, refuse_mixed, settled
+from lib.report.gate import Plateau, Training, all_ways, any_way, near_optimum, plateau_of, settled
 from lib.report.records import REASONS
 from lib.report.verdicts import judge, judge_printed
 
@@ -202,12 +202,54 @@ def test_the_sentence_says_what_was_found_and_what_was_asked_for() -> None:
     )
 
 
-def test_records_of_several_versions_are_joined_by_no_gate() -> None:
-    def records(**versions: list[int]) -> list[dict[str, Any]]:
-        return [{"experiment": name, "version": number} for name, numbers in versions.items() for number in numbers]
+# --- recorded runs
 
-    refuse_mixed(records(a=[1, 1, 1], b=[2]))
-    with pytest.raises(ValueError, match=r"one version are needed, got a of versions 1, 3;"):
-        refuse_mixed(records(a=[3, 1, 1], b=[2]))
-    with pytest.raises(ValueError, match=r"a of versions 1, 2; b of versions 2, 3;"):
-        refuse_mixed(records(a=[1, 2], b=[3, 2]))
+
+def trainings(loss: float = 1.0, seeds: int = 3, doubled: float | None = None, other: float | None = None,
+              version: int = 1) -> list[Training]:  # fmt: skip
+    """Runs of one network; doubled: the loss at twice the budget of the second seed; other: that at other rates."""
+    found = [Training(seed, 10, 0.01, loss + 0.001 * seed, version) for seed in range(seeds)]
+    found += [] if doubled is None else [Training(1, 20, 0.01, doubled, version)]
+    return found + ([] if other is None else [Training(0, 10, rate, other, version) for rate in (0.003, 0.03)])
+
+
+@pytest.mark.parametrize(
+    ("runs", "reason"),
+    [
+        (trainings(doubled=1.001, other=1.1), ""),
+        (trainings(doubled=1.001, other=0.8), UNCONVERGED),
+        (trainings(doubled=0.8, other=1.1), UNCONVERGED),
+        (trainings(doubled=1.001), UNMET),
+        (trainings(other=1.1), UNMET),
+        (trainings(seeds=2, doubled=1.001, other=1.1), UNMET),
+        ([*trainings(doubled=1.001, other=1.1), Training(3, 10, 0.01, 1.5, 1)], DISSENT),
+        ([], UNMET),
+    ],
+)
+def test_recorded_runs_have_settled_if_longer_and_other_ones_bring_nothing(runs: list[Training], reason: str) -> None:
+    found = plateau_of({"a": runs}, effect=0.5)
+    assert (found.reached, found.reason) == (not reason, reason)
+    both = plateau_of({"b": trainings(doubled=1.001, other=1.1), "a": runs}, effect=0.5)
+    assert (both.reached, both.reason) == (not reason, reason) and (not reason or both.sentence.startswith("a: "))
+
+
+def test_recorded_runs_near_the_optimum_need_no_longer_ones() -> None:
+    near, far = trainings(loss=0.01), trainings(loss=2.0)
+    assert plateau_of({"a": near}, effect=0.5, optimum=True).reached
+    assert plateau_of({"a": near}, effect=None, optimum=True).reached
+    assert not plateau_of({"a": near}, effect=0.5).reached  # where the loss is no excess, a small one says nothing
+    assert plateau_of({"a": near, "b": far}, effect=0.5, optimum=True).reason == UNCONVERGED
+    assert plateau_of({"a": near, "b": []}, effect=0.5, optimum=True).reason == UNMET
+    small = trainings(loss=2.0, doubled=2.001, other=2.2)  # too small to come near, but at its own end
+    assert plateau_of({"b": small}, effect=0.5, optimum=True).reached
+
+
+def test_what_there_is_nothing_to_compare_with_is_undecided() -> None:
+    assert plateau_of({}, effect=1.0) == Plateau(False, UNMET, "there is no network to judge")
+    assert plateau_of({"a": trainings(doubled=1.0, other=1.1)}, effect=None).reason == UNMET
+
+
+def test_records_of_several_versions_are_joined_by_no_gate() -> None:
+    for networks in ({"a": trainings() + trainings(version=2)}, {"a": trainings(), "b": trainings(version=2)}):
+        with pytest.raises(ValueError, match=r"records of several versions, got \[1, 2\]"):
+            plateau_of(networks, effect=1.0)
