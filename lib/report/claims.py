@@ -130,7 +130,8 @@ def check(
     the parts, and the claim does not fail with it. ``paper`` is the paper's own number, for the scorecard. A check that
     fails is recorded as ``"fails"`` before it raises. What decides nothing is no check: see `undecided`.
     Raises ``ClaimFailed`` (an ``AssertionError``) if the outcome is not the stated one, ``ValueError`` for an
-    unknown claim or outcome, NaN, empty arrays, or a comparison that is incomplete or cannot fail.
+    unknown claim or outcome, NaN, empty arrays, a comparison that is incomplete or cannot fail, or a part of a claim
+    that this execution of the page has already recorded.
     """
     entry = find(claim)
     _refuse_unclear(outcome, printed, erratum, note)
@@ -278,13 +279,20 @@ def _record(verdict: Verdict, arguments: records.Record) -> None:
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
         "seed": _notebook_seed(),
     }
+    page = sources.current_page()
+    made = records.read(Path(path)) if Path(path).exists() else ()
+    if any((one["claim"], one["part"], one["page"]) == (verdict.claim.id, verdict.part, page) for one in made):
+        raise ValueError(
+            f"page {page!r} has two checks of {verdict.claim.id} with the same part {verdict.part!r}; only the last "
+            "would count, so give each a name of its own"
+        )
     told = {
         "claim": verdict.claim.id,
         "part": verdict.part,
         "outcome": verdict.outcome,
         "sentence": verdict.sentence,
         "profile": records.profile(),
-        "page": sources.current_page(),
+        "page": page,
         "anchor": verdict.anchor,
         "provenance": origin,
     }

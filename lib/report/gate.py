@@ -6,13 +6,16 @@ to its favour or against it, needs trainings that had reached a plateau. Two way
 - `near_optimum`: the smallest loss that any predictor can have is known, and every seed is close to it;
 - `settled`: else, twice the budget, other rates and other starts bring nothing, and the seeds agree.
 
-The slope at the end of a schedule that takes the rate to zero is no evidence, nor is patience at a constant rate.
+`plateau_of` asks recorded runs for both. The slope at the end of a schedule that takes the rate to zero is no evidence,
+nor is patience at a constant rate.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +45,8 @@ def near_optimum(
     excess: by network the validation loss of its seeds minus the optimum, in nats a sequence; NaN where the optimum or
     a run is missing. Asked for is at most `CLOSE`, or `SHARE` of the `effect` that decides (in nats a sequence) if that
     is more. Not converged if a network has no seed that is close; seeds disagree if it has some; a precondition is not
-    met with fewer than `fewest` seeds, or where a number is missing. Raises ValueError without networks, for a negative
-    or missing effect, and for excesses that are infinite.
+    met with fewer than `fewest` seeds, where a number is missing, or where one is below zero by more than the bound, of
+    a wrong optimum. Raises ValueError without networks, for a negative or missing effect, and for infinite excesses.
     """
     if not excess:
         raise ValueError("at least one network is needed, got none")
@@ -54,6 +57,8 @@ def near_optimum(
         if len(values) < fewest or np.isnan(values).any():
             missing = f"{name}: {np.count_nonzero(~np.isnan(values))} seeds with a known excess, {fewest} are needed"
             return Plateau(False, UNMET, missing)
+        if values.min() < -bound:
+            return Plateau(False, UNMET, f"{name}: {values.min():.2g} nats a sequence, below the given optimum")
         close = np.count_nonzero(values <= bound)
         told.append(f"{name} {values.min():.2g} to {values.max():.2g}")
         if close < len(values):
@@ -89,6 +94,7 @@ def settled(
         return Plateau(False, UNMET, f"{np.count_nonzero(~np.isnan(values))} seeds have ended, {fewest} are needed")
     if not len(longer) or len(longer) > len(values) or np.isnan(longer).any():
         return Plateau(False, UNMET, "no run at twice the budget stands beside these seeds")
+    _losses(list(rates.values()), "rates"), _losses(list((others or {}).values()), "others")
     tried = {factor: loss for factor, loss in rates.items() if not np.isnan(loss)}
     if 1 not in tried or min(tried) >= 1 or max(tried) <= 1:
         return Plateau(False, UNMET, "the learning rate was not tried at a smaller and at a larger value")
@@ -119,8 +125,57 @@ def all_ways(*ways: Plateau) -> Plateau:
     return next((way for way in ways if not way.reached), ways[0])
 
 
+class Training(NamedTuple):
+    """One recorded run of a network: its seed, budget, learning rate, final loss, and the version of its experiment."""
+
+    seed: int
+    epochs: int
+    rate: float
+    loss: float
+    version: int = 0
+
+
+def plateau_of(networks: Mapping[str, Sequence[Training]], *, effect: float | None, optimum: bool = False) -> Plateau:
+    """The gate for recorded runs, by network: all have `settled`, or, if losses are excesses, are `near_optimum`.
+
+    The usual budget and rate of a network are those of most of its runs; runs at twice the budget and at other rates
+    are what `settled` asks for. effect: in the unit of the losses, None where there is none to compare with. A
+    precondition is not met without networks. Raises ValueError for records of several versions.
+    """
+    versions = sorted({run.version for runs in networks.values() for run in runs})
+    if len(versions) > 1:
+        raise ValueError(f"no gate joins records of several versions, got {versions}; sweep the older ones again")
+    if not networks:
+        return Plateau(False, UNMET, "there is no network to judge")
+    usual = {name: Counter((run.epochs, run.rate) for run in runs).most_common(1) for name, runs in networks.items()}
+    ways = [_settled(name, networks[name], *usual[name][0][0], effect) if usual[name] else
+            Plateau(False, UNMET, f"{name}: no training is recorded") for name in networks]  # fmt: skip
+    if not optimum:
+        return all_ways(*ways)
+    excess = {
+        name: [run.loss for run in runs if usual[name] and (run.epochs, run.rate) == usual[name][0][0]]
+        for name, runs in networks.items()
+    }
+    return any_way(all_ways(*ways), near_optimum(excess, effect=effect))
+
+
+def _settled(name: str, runs: Sequence[Training], epochs: int, rate: float, effect: float | None) -> Plateau:
+    if effect is None:
+        return Plateau(False, UNMET, f"{name}: there is no effect to compare with")
+    longer = {run.seed: run.loss for run in runs if (run.epochs, run.rate) == (2 * epochs, rate)}
+    own = {run.seed: run.loss for run in runs if (run.epochs, run.rate) == (epochs, rate)}
+    seeds = sorted(own, key=lambda seed: seed not in longer)  # those first that stand beside a longer run
+    rates = {run.rate / rate: run.loss for run in sorted(runs, key=lambda run: -run.loss) if run.epochs == epochs}
+    doubled = [longer[seed] for seed in seeds if seed in longer]
+    found = settled([own[seed] for seed in seeds], doubled=doubled, rates=rates, effect=effect)
+    return Plateau(found.reached, found.reason, f"{name}: {found.sentence}")
+
+
 def _losses(given: Sequence[float], name: str) -> npt.NDArray[np.float64]:
-    values = np.asarray(given, dtype=np.float64)
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except ValueError:  # such as lists of several lengths
+        values = np.empty((0, 0))
     if values.ndim != 1 or np.isinf(values).any():
         raise ValueError(f"{name}: a finite number for every seed is needed, NaN where it is missing, got {given!r}")
     return values

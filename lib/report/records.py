@@ -147,7 +147,7 @@ def checked(record: object, where: str) -> Record:
     try:
         ClaimRecord.model_validate(record)
     except ValidationError as error:
-        wrong = {_field(detail["loc"]): _complaint(detail) for detail in reversed(error.errors())}
+        wrong = {_field(detail["loc"]): complaint(detail) for detail in reversed(error.errors())}
         told = "; ".join(f"field {name}: {text}" if name else text for name, text in reversed(wrong.items()))
         raise ValueError(f"{where} is no record of a claim: {told}") from error
     assert isinstance(record, dict)
@@ -159,7 +159,8 @@ def _field(place: tuple[int | str, ...]) -> str:
     return ".".join(map(str, place[:2] if place[:1] == ("provenance",) else place[:1]))
 
 
-def _complaint(detail: Any) -> str:
+def complaint(detail: Any) -> str:
+    """What pydantic finds wrong with a field, and what was given."""
     message = str(detail["msg"]).removeprefix("Value error, ")
     return message if detail["type"] == "missing" else f"{message}, given {reprlib.repr(detail['input'])}"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -49,10 +50,8 @@ class Table:
     def __init__(self, paper: str, rows: Sequence[ScoredClaim], text: str) -> None:
         self.paper, self.rows, self.text = paper, rows, text
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.text
-
-    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         checked = [row for row in self.rows if row.parts]
@@ -60,26 +59,26 @@ class Table:
         return str(_template().claims(PAPERS.get(self.paper, self.paper), checked, waiting))
 
 
+@dataclass(frozen=True, repr=False)
 class Counts:
-    """How many claims have each status, a row per paper, one for all, and one for those on records of older code."""
+    """How many claims have each status: a row per paper, one for all, one for those of older code; one for parts."""
 
-    def __init__(
-        self, by_paper: Mapping[str, Mapping[str, int]], total: Mapping[str, int], older: Mapping[str, int]
-    ) -> None:
-        self.by_paper, self.total, self.older = by_paper, total, older
+    by_paper: Mapping[str, Mapping[str, int]]
+    total: Mapping[str, int]
+    older: Mapping[str, int]
+    parts: Mapping[str, int]
+    text: str
 
-    def __str__(self) -> str:
-        return tally(self.total, self.older)
-
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return self.text
 
     def _repr_html_(self) -> str:
         statuses = counted(self.total)
         papers = [(PAPERS.get(paper, paper), _cells(found, statuses)) for paper, found in self.by_paper.items()]
-        # of what nothing has run there is no record that could be old
-        aged = _cells({**self.older, "not yet": "–"}, statuses)
+        # what has not run has no part, and no record that could be old
+        aged, parts = (_cells({**found, "not yet": "–"}, statuses) for found in (self.older, self.parts))
         told = rest_on_older(self.older)
-        return str(_template().counts(statuses, papers, _cells(self.total, statuses), aged, told))
+        return str(_template().counts(statuses, papers, _cells(self.total, statuses), aged, told, parts))
 
 
 def _cells(numbers: Mapping[str, int | str], statuses: Sequence[str]) -> list[int | str]:
@@ -96,7 +95,7 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    facts = (link, paper_value, ours, allowed, origin, age, page_name, speaks, told, run)
+    facts = (link, paper_value, ours, allowed, origin, age, manner, page_name, speaks, told, run)
     environment.globals |= {"words": WORDS, **{function.__name__: function for function in facts}}
     return environment.get_template("scorecard.html").module
 
@@ -104,6 +103,11 @@ def _template() -> Any:
 def page_name(record: Record) -> str:
     """The last part of a page's name, as words."""
     return str(record["page"]).rpartition("/")[2].replace("_", " ")
+
+
+def manner(record: Record) -> str:
+    """How the networks behind a part were trained, and that it is a remark."""
+    return ", ".join(filter(None, (record.get("condition"), "remark" if record.get("remark") else "")))
 
 
 def speaks(record: Record) -> bool:
@@ -229,7 +233,8 @@ def age(record: Record) -> str:
     if not beside:
         return ""
     agrees = _side(beside) == _side(record)
-    return f"the {beside['profile']} check of the present code {'agrees' if agrees else f'says: {_word(beside)}'}"
+    told = "agrees" if agrees else f"says: {WORDS[beside['outcome']][1]}"
+    return f"the {beside['profile']} check of the present code {told}"
 
 
 def _side(record: Record) -> str:
@@ -237,19 +242,9 @@ def _side(record: Record) -> str:
     return "holds" if record["outcome"] == "reduced" else str(record["outcome"])
 
 
-def _word(record: Record) -> str:
-    return WORDS[record["outcome"]][1]
-
-
 def counted(statuses: Mapping[str, int]) -> list[str]:
     """The statuses to be counted: all, but that a check fails only where one does, for else there is no page."""
     return [status for status, number in statuses.items() if number or status != "fails"]
-
-
-def tally(total: Mapping[str, int], older: Mapping[str, int]) -> str:
-    """Counts of claims by status in one line, and how many of the claims rest on records of older code."""
-    told = " · ".join(f"{total[status]} {WORDS[status][1]}" for status in counted(total))
-    return f"{told}; of which {rest_on_older(older)}"
 
 
 def rest_on_older(older: Mapping[str, int]) -> str:
