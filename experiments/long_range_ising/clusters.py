@@ -19,6 +19,7 @@ from scipy.special import zeta
 from lib.checks import generator, real_number, whole_number
 
 Floats = npt.NDArray[np.float64]
+_FEWEST = 100  # clusters
 
 
 @dataclass(frozen=True)
@@ -46,23 +47,29 @@ def simulate(
     alpha: float,
     strength: float,
     spins: int,
-    flips: int,
+    sweeps: int,
     seed: int | np.random.Generator,
     *,
     correlations: bool = False,
 ) -> Measured:
-    """Averages over `flips` clusters of one run, after a fifth as many that are not counted.
+    """Averages over one run in which every spin is turned over about `sweeps` times.
 
-    strength: K > 0. It starts from all spins up. Raises ValueError for numbers that are not allowed.
+    strength: K > 0. It starts from all spins up. A fifth of the sweeps is not counted; the size of the clusters there
+    says how many of them make up the rest, and after each of these the mean spin is noted. correlations: also those of
+    about 200 states on the way. Raises ValueError for numbers that are not allowed. O(sweeps N log N).
     """
     if not real_number(strength, "strength") > 0.0:
         raise ValueError(f"strength: a number > 0 is allowed, got {strength!r}")
     summed = np.concatenate([[0.0], np.cumsum(couplings(alpha, spins))])
-    count, random = whole_number(flips, "flips", 10), generator(seed)
+    wanted, random = whole_number(sweeps, "sweeps", 10) * spins, generator(seed)
     state = np.ones(spins, dtype=np.int8)
-    _turn(state, summed, strength, count // 5, random)
+    turned, clusters = 0, 0
+    while turned < wanted / 5 or clusters < _FEWEST:
+        sums = np.concatenate([[state.sum()], _turn(state, summed, strength, 50, random)])
+        turned, clusters = turned + int(np.abs(np.diff(sums)).sum()) // 2, clusters + 50
+    count = max(_FEWEST, round(wanted * clusters / turned))
     spectrum, squares, fourths = np.zeros(spins // 2 + 1), 0.0, 0.0
-    chunk = max(1, count // 200) if correlations else count
+    chunk = -(-count // 200) if correlations else count
     for begin in range(0, count, chunk):
         magnetisations = _turn(state, summed, strength, min(chunk, count - begin), random) / spins
         squares += float(np.sum(magnetisations**2))
