@@ -39,6 +39,7 @@ class Tail:
     advantage: chi square of the exponential less that of the power law, floor off; positive favours the power law.
     favoured: share of the bootstrap replicates in which it is positive.
     last: interval of the mean over the farther half of the lags, floor taken off; above 0 where information is left.
+    means: (replicates,) mean over all lags in every bootstrap replicate, floor taken off.
     """
 
     lags: npt.NDArray[np.int64]
@@ -53,6 +54,7 @@ class Tail:
     advantage: float
     favoured: float
     last: Ends
+    means: Floats
 
 
 def measure_tail(
@@ -96,6 +98,7 @@ def measure_tail(
         advantage=float(advantage[0]),
         favoured=float((advantage[1:] > 0).mean()),
         last=_middle((redrawn - floor)[:, len(steps) // 2 :].mean(axis=1)),
+        means=(redrawn - floor).mean(axis=1),
     )
 
 

@@ -1,4 +1,4 @@
-"""The cluster algorithm against all configurations of a small ring, and the claim about critical points where it fails."""
+"""The cluster algorithm against all configurations of a small ring, and the claim about critical points, refused."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ def test_a_critical_point_is_refused_where_couplings_fall_too_fast(capsys: pytes
 
 
 def test_bad_input_is_refused() -> None:
-    for arguments in ((1.0, 0.2, 8, 100), (1.5, 0.0, 8, 100), (1.5, np.nan, 8, 100), (1.5, 0.2, 3, 100), (1.5, 0.2, 8, 9)):
+    good = {"alpha": 1.5, "strength": 0.2, "spins": 8, "sweeps": 100}
+    for bad in ({"alpha": 1.0}, {"strength": 0.0}, {"strength": np.nan}, {"spins": 3}, {"sweeps": 9}):
         with pytest.raises(ValueError, match=r"allowed|finite|whole"):
-            simulate(*arguments, seed=0)
+            simulate(**(good | bad), seed=0)
