@@ -35,6 +35,7 @@ benchmarks: $(READY)
 	$(RUN) benchmarks/uniform_attention.py
 	$(RUN) benchmarks/memorization.py
 	$(RUN) benchmarks/selective_scan.py
+	$(RUN) benchmarks/recurrent.py
 	$(RUN) benchmarks/training.py
 	$(RUN) benchmarks/generation.py
 	$(RUN) benchmarks/generation_growth.py

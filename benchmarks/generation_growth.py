@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from experiments.generation_cost.cost import Rereading, token_seconds
 from lib.models import create
 from lib.report import benchmarks
-from lib.training.generation import Rereading, token_seconds
 
 NAMES = ["rnn", "lstm", "transformer", "sliding_window", "linear_attention", "mamba", "mamba2"]
 OPTIONS: dict[str, dict[str, int]] = {"sliding_window": {"window": 64}, "mamba2": {"size": 16, "head_width": 16}}

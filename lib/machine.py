@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 CACHE_VARIABLE = "NUMBA_CACHE_DIR"
 OWN_FOLDER = re.compile(r"lib-[0-9a-f]{16}")  # names of our folders
@@ -39,35 +40,59 @@ def append_line(path: Path, line: str) -> None:
     take turns, so that none takes the unfinished line of another for such a tail.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        _wait_for_turn(descriptor)
-        whole = _length_of_whole_lines(descriptor)
-        if whole < os.fstat(descriptor).st_size:
-            os.ftruncate(descriptor, whole)
-        os.write(descriptor, f"{line}\n".encode())
-    finally:
-        os.close(descriptor)
+    with path.open("a+b", buffering=0) as file, locked(path):
+        whole = _length_of_whole_lines(file)
+        if whole < os.fstat(file.fileno()).st_size:
+            file.truncate(whole)
+        file.write(f"{line}\n".encode())
 
 
-def _wait_for_turn(descriptor: int) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return
-    fcntl.flock(descriptor, fcntl.LOCK_EX)  # released when the file is closed
-
-
-def _length_of_whole_lines(descriptor: int) -> int:
-    end = os.fstat(descriptor).st_size
+def _length_of_whole_lines(file: IO[bytes]) -> int:
+    end = os.fstat(file.fileno()).st_size
     while end > 0:
         start = max(0, end - 4096)
-        os.lseek(descriptor, start, os.SEEK_SET)
-        newline = os.read(descriptor, end - start).rfind(b"\n")
+        file.seek(start)
+        newline = file.read(end - start).rfind(b"\n")
         if newline >= 0:
             return start + newline + 1
         end = start
     return 0
+
+
+@contextlib.contextmanager
+def locked(path: Path, wait: bool = True) -> Iterator[bool]:
+    """Hold a folder, or a file that is made if need be, until the block ends or this process dies; yields if it does.
+
+    Without `wait`, False if somebody else holds it. Who holds a file may remove it. Where files cannot be locked
+    (Windows, some network disks), whoever waits goes on as if it held the file, and nobody else ever gets it.
+    """
+    with contextlib.ExitStack() as closing:
+        held = wait
+        with contextlib.suppress(ImportError, OSError):
+            held = _hold(path, wait, closing)
+        yield held
+
+
+def _hold(path: Path, wait: bool, closing: contextlib.ExitStack) -> bool:
+    import fcntl
+
+    while True:
+        descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o666)
+        closing.callback(os.close, descriptor)  # which releases the lock
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        if _is_still(path, descriptor):
+            return True
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    """False if somebody removed the file between our opening and our locking it: then it guards nothing any more."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

@@ -19,6 +19,10 @@ INFORMATION = (
     "import numpy as np; from lib.information import auto_mutual_information as information\n"
     "print(information(np.arange(3000) * 7919 % 2000, [1, 2]).tolist())"
 )
+RECURRENT = (
+    "import torch; from lib.models.kernels.recurrent import rnn; one = torch.ones(4, 4)\n"
+    "print(rnn(one[None], one / 9, one / 9, one[0], one[:1]).tolist())"
+)
 FOLDER = "import os, lib; print(os.environ['NUMBA_CACHE_DIR'])"
 FIXED = "import lib, numba; numba.config.CACHE_DIR = 'fixed'\n"  # as if the folder were not named by the sources
 
@@ -53,8 +57,9 @@ def edit(book: Path, before: str, after: str) -> None:
     [
         (GRADIENT, "    return product, (", "    return 2.0 * product, ("),
         (INFORMATION, "        return float(weights[count])\n", "        return 2.0 * float(weights[count])\n"),
+        (RECURRENT, "        store(product, j * LANES, add(a0, b0))\n", "        store(product, j * LANES, a0)\n"),
     ],
-    ids=["double-double product", "weight of a count"],
+    ids=["double-double product", "weight of a count", "product of lanes"],
 )
 def test_an_edit_of_a_kernel_that_is_imported_by_another_is_felt(
     copied: Path, code: str, before: str, after: str

@@ -34,13 +34,14 @@ BELOW = {
 CYCLES = [{"lib.processes.gaussian.hierarchical", "lib.processes.gaussian.on_device"}]
 """A law makes its form on a device, and that form is a form of the law: each names the other, one of them late."""
 
-FILES, LINES = 175, 24_500  # of lib; the lines are those of its Python files
+FILES, LINES = 178, 24_600  # of lib; the lines are those of its Python files
 ENTRIES, LONGEST, SHORT = 14, 320, 70
 EXCEPTIONS: dict[str, str] = {
-    "lib/report/scorecard_html.py": "one page of HTML, whose parts are read together",
     "lib/batch/cli.py": "all commands in one place, each a few lines",
     "lib/runs/fingerprints.py": "a fingerprint is made, laid out and compared by one set of rules",
     "lib/batch/question.py": "fills in question.yml, its neighbour; the command line that calls it is long",
+    "lib/models/kernels/embedding.py": "a compiled gradient, which stands with the other kernels",
+    "lib/models/catalogue.py": "the one table that a new architecture is entered in",
     "lib/processes/ngram/paper.py": "the rules as the paper prints them, to be compared with it",
 }
 """Files that are too long, or short with a single importer, each with the reason why it stays."""

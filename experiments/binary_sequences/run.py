@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from experiments.binary_sequences.orthant import sign_block_law
 from lib.information import auto_mutual_information
 from lib.models import create
 from lib.models.probes.scoring import sequence_probabilities
 from lib.processes import PowerLawBinary
-from lib.processes.binary.sign import sign_block_law
 from lib.runs.training import RunParameters, trained
 from lib.training import NextToken, generate, position_losses
 from lib.training.settings import matrix_products
@@ -41,6 +41,8 @@ class Parameters(RunParameters):
     data_seed: int = Field(0, ge=0)
     short_block: int = Field(5, ge=2, le=7)  # symbols whose true law is computed
     enumerated: int = Field(12, ge=3, le=18)  # symbols whose law under the model is computed
+    long: int = Field(0, ge=0)  # symbols of further sequences that show the tail beyond the length of training; 0: none
+    long_generated: int = Field(2048, ge=1)
 
 
 def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,7 +60,8 @@ def run(
 
     folder: for the checkpoint, from which a second call goes on, and the weights. Returns losses by epoch, two-point
     information of generated sequences at lags 1 .. length - 1, exact losses on short blocks beside the true entropies,
-    and the exact two-point information of the model's own law on the first `enumerated` symbols beside its estimate.
+    and the exact two-point information of the model's own law on the first `enumerated` symbols beside its estimate;
+    with `long`, the information of longer sequences as well, at about a dozen lags an octave.
     """
     chosen = Parameters(**parameters)
     training, validation = _data(chosen)
@@ -81,6 +84,7 @@ def run(
 def _measure(model: Any, chosen: Parameters, validation: NDArray[Any], seed: int, device: str) -> dict[str, Any]:
     sequences = generate(model, chosen.generated, chosen.length, np.random.default_rng([seed, 1]), device=device)
     lags = np.arange(1, chosen.length)
+    long = _measure_long(model, chosen, seed, device) if chosen.long else {}
     model = model.to("cpu")
     true_losses, model_losses = short_block_losses(model, chosen)
     losses = position_losses(model, validation)
@@ -99,12 +103,25 @@ def _measure(model: Any, chosen: Parameters, validation: NDArray[Any], seed: int
         "same_estimated": auto_mutual_information(
             sequences[:, : chosen.enumerated], np.arange(1, chosen.enumerated)
         ).tolist(),
+        **long,
     }
 
 
-def group_lags(length: int) -> NDArray[np.int64]:
-    """About forty lags from 1 to length - 1, evenly spaced in their logarithm."""
-    return np.unique(np.geomspace(1, length - 1, 48).round().astype(np.int64))
+def _measure_long(model: Any, chosen: Parameters, seed: int, device: str) -> dict[str, Any]:
+    rng = np.random.default_rng([seed, 3])
+    sequences = generate(model, chosen.long_generated, chosen.long, rng, device=device)
+    lags = group_lags(chosen.long, 96)
+    groups = np.array_split(sequences, min(GROUPS, len(sequences)))
+    return {
+        "long_lags": lags.tolist(),
+        "long_information": auto_mutual_information(sequences, lags).tolist(),
+        "long_information_by_group": [auto_mutual_information(group, lags).tolist() for group in groups],
+    }
+
+
+def group_lags(length: int, number: int = 48) -> NDArray[np.int64]:
+    """At most `number` lags from 1 to length - 1, evenly spaced in their logarithm where that leaves whole numbers."""
+    return np.unique(np.geomspace(1, length - 1, number).round().astype(np.int64))
 
 
 def short_block_losses(model: Any, chosen: Parameters) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -141,7 +158,8 @@ def enumerated_information(model: Any, symbols: int) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=2)
-def _sampled(length: int, amplitude: float, exponent: float, training: int, validation: int, seed: int) -> Any:
+def sampled(length: int, amplitude: float, exponent: float, training: int, validation: int, seed: int) -> Any:
+    """Training and validation sequences, drawn one after the other from one stream."""
     process = PowerLawBinary(length, amplitude, exponent)
     rng = np.random.default_rng([seed, 2])
     return process.sample(training, rng), process.sample(validation, rng)
@@ -149,7 +167,7 @@ def _sampled(length: int, amplitude: float, exponent: float, training: int, vali
 
 def _data(chosen: Parameters) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Training and validation sequences; the same for all networks of one sweep."""
-    data: tuple[NDArray[np.uint8], NDArray[np.uint8]] = _sampled(
+    data: tuple[NDArray[np.uint8], NDArray[np.uint8]] = sampled(
         chosen.length, chosen.amplitude, chosen.exponent, chosen.training, chosen.validation, chosen.data_seed
     )
     return data

@@ -13,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from experiments.binary_sequences.grouped_curve import GroupedCurve, shared
+from experiments.binary_sequences.grouped_curve import SIGNS, GroupedCurve, shared
+from lib.information.decay.correlation_length import FEWEST_POINTS, WEIGHTINGS, DecayComparison, compare_decay
 from lib.models.catalogue import NAMES
 from lib.runs.definition import Experiment
 from lib.training.loop import FINISHED_BY_PATIENCE
@@ -23,6 +24,7 @@ Record = Mapping[str, Any]
 Floats = npt.NDArray[np.float64]
 _LENGTH_OF_TRAINING = {"epochs", "patience"}  # settings of `fit` that make no variant
 Axis = Literal["width", "depth"]
+TAIL = (1e-5, 1e-3)  # nats: below what the window of training shows, above the noise of eight million symbols
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,32 @@ class TrainedRun:
             np.array(self.result["group_lags"], dtype=np.int64),
             np.array(self.result["information_by_group"], dtype=np.float64),
         )
+
+    @cached_property
+    def tail(self) -> tuple[DecayComparison, ...]:
+        """Exponential against power law on what was generated beyond the window, in both weightings.
+
+        The points are those of TAIL: from the lag at which the information first lies below its upper end to the last
+        before it falls to its lower one. Empty where these are fewer than five, or nothing longer was generated.
+        """
+        curve = np.array(self.result.get("long_information", []), dtype=np.float64)
+        groups = np.array(self.result.get("long_information_by_group", []), dtype=np.float64)
+        below = np.flatnonzero(curve < TAIL[1])
+        first = below[0] if below.size else curve.size
+        ended = np.flatnonzero(curve[first:] <= TAIL[0])
+        last = first + ended[0] if ended.size else curve.size
+        if last - first < FEWEST_POINTS:
+            return ()
+        lags, some = np.array(self.result["long_lags"], dtype=np.int64), slice(first, last)
+        return tuple(
+            compare_decay(lags[some], curve[some], groups[:, some], floor=TAIL[0], weighting=weighting)
+            for weighting in WEIGHTINGS
+        )
+
+    @property
+    def tail_sign(self) -> float:
+        """-1 for an exponential tail, 1 for a power law, 0 for undecided, NaN where there is no tail to judge."""
+        return SIGNS[shared(comparison.verdict for comparison in self.tail)] if self.tail else np.nan
 
     @property
     def divergences(self) -> Floats:
@@ -187,6 +215,11 @@ def _families() -> dict[str, Any]:
 def law_signs(networks: Networks, sizes: Sequence[int], seeds: int, axis: Axis = "width") -> Floats:
     """Which law each run follows: -1 exponential, 0 undecided, 1 power law. As in `length_table`."""
     return _table(networks, sizes, seeds, axis, lambda run: run.measured.sign)
+
+
+def tail_signs(networks: Networks, sizes: Sequence[int], seeds: int, axis: Axis = "width") -> Floats:
+    """The same of the tail beyond the window, NaN where a run has none."""
+    return _table(networks, sizes, seeds, axis, lambda run: run.tail_sign)
 
 
 def length_table(networks: Networks, sizes: Sequence[int], seeds: int, axis: Axis = "width") -> Floats:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy.typing as npt
 
-from experiments.binary_sequences.runs import Networks, Runs, best, law, mean_ratio
+from experiments.binary_sequences.plateaus import above
+from experiments.binary_sequences.runs import Network, Networks, Runs, best, law, mean_ratio
+from lib.report.gate import Plateau
 from lib.report.page import MISSING, Column, listed, span, table
 
 LAST = 3  # epochs
@@ -77,6 +81,38 @@ def ratio_table(networks: Networks, exact: npt.ArrayLike, last: int) -> str:
     head = f"mean of $I$ over the exact law, lags 1 to {last}, every seed"
     ratios: Column = (head, lambda runs: listed((mean_ratio(run, exact, 1, last) for run in runs), ".2f"))
     return table([NETWORK, ratios], networks.values())
+
+
+def excess_table(conditions: Mapping[str, Mapping[str, Networks]], optimum: float) -> str:
+    """Excess of the validation loss over the optimum (nats a symbol) by condition and network, over its seeds."""
+    rows = [
+        (condition, runs)
+        for condition, by_name in conditions.items()
+        for some in by_name.values()
+        for runs in some.values()
+    ]
+    columns: list[Column] = [
+        ("condition", lambda row: row[0]),
+        ("network", lambda row: row[1][0].network.name),
+        ("seeds", lambda row: len(row[1])),
+        ("epochs", lambda row: _whole_span([len(run.result["validation_losses"]) for run in row[1]])),
+        ("excess (nats a sequence)", lambda row: span([above(run, optimum) for run in row[1]], ".2g")),
+    ]
+    return table(columns, rows)
+
+
+def gate_table(gates: Mapping[Network, Plateau]) -> str:
+    """What the gate says of every network."""
+    columns: list[Column] = [
+        ("network", lambda row: row[0].name),
+        ("passes", lambda row: "yes" if row[1].reached else f"no, {row[1].reason}"),
+        ("why", lambda row: row[1].sentence),
+    ]
+    return table(columns, gates.items())
+
+
+def _whole_span(numbers: Sequence[int]) -> str:
+    return f"{min(numbers)}" if min(numbers) == max(numbers) else f"{min(numbers)} to {max(numbers)}"
 
 
 def _aic_differences(runs: Runs) -> str:

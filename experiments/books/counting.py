@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import Field
 
+from experiments.books.discounted_counts import DiscountedCounts
 from experiments.books.run import TEST, by_position, fixed_windows
 from experiments.books.texts import named_documents, shelves
-from lib.models.discounted_counts import DiscountedCounts
 from lib.processes.corpora.catalogue import entry
 from lib.runs.training import RunParameters
 

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from experiments.books.task import DocumentWindows, window_losses
 from experiments.books.texts import Shelf, Shelves, longest_document, named_documents, shelves
 from lib.information.documents.windows import Windows, document_windows
 from lib.models import SequenceModel, create
@@ -20,7 +21,6 @@ from lib.processes.corpora.catalogue import entry
 from lib.runs.training import RunParameters, trained
 from lib.training import FitSettings
 from lib.training.settings import matrix_products
-from lib.training.tasks import DocumentWindows, window_losses
 
 TRAINED = ("transformer", "mamba", "mamba2", "lstm")
 EXACT_POSITIONS = 16  # recorded one by one; those after them in bins

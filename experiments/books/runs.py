@@ -56,6 +56,7 @@ class BookRun:
     seed: int
     parameters: Record
     result: Record
+    version: int = 0  # of the experiment
 
     @property
     def measured(self) -> bool:
@@ -121,7 +122,13 @@ def network_of(parameters: Record) -> Network:
 def trained_runs(records: Iterable[Record]) -> list[BookRun]:
     """The records as runs, by architecture, size, variant and seed."""
     runs = [
-        BookRun(network_of(record["parameters"]), record["seed"], record["parameters"], record["result"])
+        BookRun(
+            network_of(record["parameters"]),
+            record["seed"],
+            record["parameters"],
+            record["result"],
+            record.get("version", 0),
+        )
         for record in records
     ]
     return sorted(runs, key=lambda run: (*_order(run.network), run.seed))

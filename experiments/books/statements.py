@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from experiments.books.contrasts import contrast, curves_of
 from experiments.books.runs import EARLY, LATE, PUBLISHED, BookRun, Network, Networks
 from lib.information.intervals import UNKNOWN, Interval
+from lib.report.gate import Plateau, Training, plateau_of
+from lib.training.settings import FitSettings
 
 Floats = NDArray[np.float64]
 Pair = tuple[Network, Network]
@@ -81,10 +83,28 @@ class Comparisons:
             for first, second in pairs
         }
 
+    def plateau(self, kind: str, pairs: Sequence[Pair]) -> Plateau:
+        """Had the networks of these pairs reached what they can, so that `of` is a statement on their architectures?
+
+        The loss is the smallest on validation, nats a token; the effect that decides is the smallest number that `of`
+        gives, or NEAR if that is more.
+        """
+        known = [abs(case.value) for case in self.of(kind, pairs).values() if case.known]
+        networks = list(dict.fromkeys(network for pair in pairs for network in pair))
+        return plateau_of(
+            {str(network): [_training(run) for run in self.networks.get(network, ())] for network in networks},
+            effect=max([NEAR, min(known, default=NEAR)]),
+        )
+
     def _of(self, pair: Pair, number: Any) -> Interval:
         groups = [self.networks[network] for network in pair]
         weights = ranges(groups[0])
         return self._contrast(lambda a, b: number(a, b, *weights), groups)
+
+
+def _training(run: BookRun) -> Training:
+    fit = FitSettings(**run.parameters["fit"])
+    return Training(run.seed, fit.epochs, fit.learning_rate, min(run.result["validation_losses"]), run.version)
 
 
 def neighbours(networks: Iterable[Network], architecture: str) -> list[Pair]:

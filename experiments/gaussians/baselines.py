@@ -9,8 +9,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.gaussians.information import information_by_position
 from experiments.gaussians.runs import GaussianRun
-from lib.information.gaussian import information_by_position
 from lib.processes import HierarchicalGaussian
 from lib.theory.gaussian_predictor import GaussianPredictor
 from lib.theory.history import canonical_correlations

@@ -61,6 +61,7 @@ class GaussianRun:
     seed: int
     parameters: Record
     result: Record
+    version: int = 0  # of the experiment
 
     @property
     def measured(self) -> bool:
@@ -184,6 +185,7 @@ def trained_runs(records: Iterable[Record]) -> list[GaussianRun]:
             int(record["seed"]),
             record["parameters"],
             record["result"],
+            record.get("version", 0),
         )
         for record in records
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from experiments.gaussians.runs import GaussianRun, Model, Models, Plan, by_seed
 from lib.information.intervals import seed_mean
+from lib.report.gate import Plateau, Training, plateau_of
 from lib.report.verdicts import judge
+from lib.training.settings import FitSettings
 
 NEAR = math.log(2.0)  # early losses that are compared may lie this far from those of the reference
 Floats = NDArray[np.float64]
@@ -21,6 +23,32 @@ Floats = NDArray[np.float64]
 def judge_means(claim: str, cases: Mapping[Any, ArrayLike], **asked: Any) -> str:
     """`judge` the intervals of means over seeds; cases: values of every seed by what they are of."""
     return judge(claim, {name: seed_mean(values) for name, values in cases.items()}, **asked)
+
+
+def plateau(runs: Iterable[GaussianRun], models: Iterable[Model], lengths: Sequence[int]) -> Plateau:
+    """Had these models at these lengths reached what they can, so that a statement on them is one on their memory?
+
+    The loss is KL times L: what a sequence of one copy costs above the optimum, in nats. The effect that decides is the
+    range of the mean KL of what is compared, times the shortest length. A model that is not recorded has no training.
+    """
+    of = list(runs)
+    cells = {
+        (model, length): [run for run in of if run.measured and (run.model, run.length) == (model, length)]
+        for model in models
+        for length in lengths
+    }
+    means = [np.mean([run.average for run in found]) for found in cells.values() if found]
+    effect = float(np.ptp(means)) * min(lengths) if means else 0.0
+    return plateau_of(
+        {f"{model}, L = {length}": [_training(run) for run in found] for (model, length), found in cells.items()},
+        effect=effect or None,
+        optimum=True,
+    )
+
+
+def _training(run: GaussianRun) -> Training:
+    fit = FitSettings(**run.parameters["fit"])
+    return Training(run.seed, fit.epochs, fit.learning_rate, run.average * run.length, run.version)
 
 
 def length_slopes(values: ArrayLike, lengths: Sequence[int]) -> Floats:

@@ -10,10 +10,20 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.decomposition import PCA
+from sklearn.linear_model import Ridge
+from sklearn.metrics import silhouette_score
 
 from experiments.ngram_rules.languages import PrefixTree
+from experiments.ngram_rules.sensitivity import (
+    influence,
+    iterated_norms,
+    local_norms,
+    power_norms,
+    spectrum,
+    state_ratios,
+)
 from lib.checks import real_number, whole_number
-from lib.models.probes.sensitivity import influence, iterated_norms, local_norms, power_norms, spectrum, state_ratios
 from lib.models.recurrent.relu import ReluRNNLayer
 from lib.processes.ngram.language import NgramLanguage
 
@@ -143,23 +153,12 @@ def silhouette(points: ArrayLike, labels: ArrayLike) -> float:
     1: labels are tight and apart; 0: they overlap. Raises ValueError for other shapes or a single label.
     Cost O(n^2 dimension).
     """
-    place, group, count = _labelled(points, labels)
+    place, names, count = _labelled(points, labels)
     if len(count) < 2:
         raise ValueError("labels: at least two different ones are needed, got one")
-    place = place - place.mean(axis=0)  # distances do not change, and lose fewer digits
-    squares = np.sum(place**2, axis=1)
-    distance = np.sqrt(np.maximum(squares[:, None] + squares - 2 * place @ place.T, 0.0))
-    np.fill_diagonal(distance, 0.0)
-    own = np.eye(len(count))[group]  # (n, labels)
-    total = distance @ own
-    rows = np.arange(len(place))
-    others = total / count
-    others[rows, group] = np.inf
-    nearest = others.min(axis=1)
-    inside = total[rows, group] / np.maximum(count[group] - 1, 1)
-    larger = np.maximum(inside, nearest)
-    value = np.divide(nearest - inside, larger, out=np.zeros_like(larger), where=(larger > 0) & (count[group] > 1))
-    return float(value.mean())
+    if len(count) == len(names):
+        return 0.0  # scikit-learn refuses labels that all differ
+    return float(silhouette_score(place - place.mean(axis=0), names))  # distances lose fewer digits around zero
 
 
 def linear_probe(
@@ -172,22 +171,18 @@ def linear_probe(
     points (n, dimension), labels (n,). A label that occurs only among the new points cannot be got right.
     Raises ValueError for other shapes or a penalty <= 0. Cost O(n dimension^2 + dimension^3).
     """
-    place, group, count = _labelled(points, labels)
-    new_place, _, _ = _labelled(new_points, new_labels)
+    place, names, _ = _labelled(points, labels)
+    new_place, new_names, _ = _labelled(new_points, new_labels)
     if new_place.shape[1] != place.shape[1]:
         raise ValueError(f"new_points: dimension {place.shape[1]} is needed, got {new_place.shape[1]}")
     strength = real_number(penalty, "penalty")
     if strength <= 0:
         raise ValueError(f"penalty: a number > 0 is allowed, got {penalty!r}")
-    middle = place.mean(axis=0)
-    centred = place - middle
-    scale = float(np.mean(centred**2)) or 1.0
-    one_hot = np.eye(len(count))[group]
-    gram = centred.T @ centred / len(place) + strength * scale * np.eye(place.shape[1])
-    weights = np.linalg.solve(gram, centred.T @ (one_hot - one_hot.mean(axis=0)) / len(place))
-    scores = (new_place - middle) @ weights + one_hot.mean(axis=0)
-    names = np.unique(np.asarray(labels))
-    return float(np.mean(names[scores.argmax(axis=1)] == np.asarray(new_labels)))
+    known, group = np.unique(names, return_inverse=True)
+    scale = float(place.var(axis=0).mean()) or 1.0
+    ridge = Ridge(alpha=strength * scale * len(place)).fit(place, np.eye(len(known))[group])
+    scores = ridge.predict(new_place).reshape(len(new_place), len(known))  # of a single label Ridge drops the axis
+    return float(np.mean(known[scores.argmax(axis=1)] == new_names))
 
 
 def principal_components(points: ArrayLike, count: int) -> tuple[Floats, Floats, Floats]:
@@ -201,19 +196,15 @@ def principal_components(points: ArrayLike, count: int) -> tuple[Floats, Floats,
         raise ValueError(f"points: finite numbers (n >= 2, dimension) are allowed, got shape {place.shape}")
     if whole_number(count, "count", 1) > min(place.shape):
         raise ValueError(f"count: at most {min(place.shape)} components are allowed, got {count}")
-    centred = place - place.mean(axis=0)
-    _, spread, directions = np.linalg.svd(centred, full_matrices=False)
-    top = directions[:count]
-    top = top * np.sign(top[np.arange(count), np.abs(top).argmax(axis=1)])[:, None]
-    shares = spread[:count] ** 2 / max(float(np.sum(spread**2)), np.finfo(np.float64).tiny)
-    return centred @ top.T, shares, top
+    with np.errstate(invalid="ignore"):  # equal points have no variance to share
+        found = PCA(count, svd_solver="full").fit(place)
+    return found.transform(place), np.nan_to_num(found.explained_variance_ratio_), found.components_
 
 
-def _labelled(points: ArrayLike, labels: ArrayLike) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:
+def _labelled(points: ArrayLike, labels: ArrayLike) -> tuple[Floats, NDArray[Any], NDArray[np.int64]]:
     place, names = np.asarray(points, dtype=np.float64), np.asarray(labels)
     if place.ndim != 2 or names.shape != place.shape[:1] or not len(place) or not np.all(np.isfinite(place)):
         raise ValueError(
             f"points, labels: finite numbers (n >= 1, dimension) and (n,) are allowed, got {place.shape}, {names.shape}"
         )
-    _, group, count = np.unique(names, return_inverse=True, return_counts=True)
-    return place, group, count
+    return place, names, np.unique(names, return_counts=True)[1]

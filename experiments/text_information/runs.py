@@ -68,6 +68,7 @@ class TextRun:
     seed: int
     parameters: Record
     result: Record
+    version: int = 0  # of the experiment
 
     @property
     def name(self) -> str:
@@ -152,7 +153,8 @@ def text_runs(records: Iterable[Record]) -> list[TextRun]:
     for record in records:
         parameters = record["parameters"]
         model = Model(**parameters["model"])
-        runs.append(TextRun(model, variant_of(parameters), record["seed"], parameters, record["result"]))
+        facts = (variant_of(parameters), record["seed"], parameters, record["result"], record.get("version", 0))
+        runs.append(TextRun(model, *facts))
     return sorted(runs, key=_order)
 
 

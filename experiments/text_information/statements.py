@@ -12,7 +12,9 @@ from scipy.stats import rankdata
 
 from experiments.text_information.runs import FROM, TextRun
 from lib.information.intervals import UNKNOWN, Interval
+from lib.report.gate import Plateau, Training, plateau_of
 from lib.report.verdicts import judge
+from lib.training.settings import FitSettings
 
 Floats = NDArray[np.float64]
 FEWEST = 5  # models in a rank correlation
@@ -115,6 +117,27 @@ def chance_level(models: int, share: float = 0.05, draws: int = 20000) -> float:
     orders = random.permuted(np.tile(np.arange(models, dtype=np.float64), (draws, 1)), axis=1)
     straight = np.arange(models) - (models - 1) / 2
     return float(np.quantile(orders @ straight / float(straight @ straight), 1.0 - share))
+
+
+def plateau(runs: Sequence[TextRun], chosen: TextRun) -> Plateau:
+    """Had the network that is taken for q learned what it can, so that an exponent says something of the text?
+
+    The loss is that of the second half of the windows, nats a character, of all trainings of this network; the effect
+    that decides is the range of the losses of the networks trained here. A model trained by others has no training.
+    """
+
+    def kind(run: TextRun) -> dict[str, Any]:
+        model = {name: value for name, value in run.parameters["model"].items() if name != "fit"}
+        return {**run.parameters, "model": model}
+
+    alike = [run for run in runs if run.model.kind == "network" and kind(run) == kind(chosen)]
+    losses = [run.loss for run in runs if run.model.kind == "network"]
+    return plateau_of({chosen.name: [_training(run) for run in alike]}, effect=float(np.ptp(losses or [0.0])) or None)
+
+
+def _training(run: TextRun) -> Training:
+    fit = FitSettings(**run.model.fit)
+    return Training(run.seed, fit.epochs, fit.learning_rate, run.loss, run.version)
 
 
 def judge_measured(claim: str, measured: Interval, **asked: Any) -> str:

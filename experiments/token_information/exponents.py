@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from lib.information.corrections import fit_two_point_bias
 from lib.information.decay.fits import fit_power_law
-from lib.information.documents.uniformity import CONFIDENCE
 
 Floats = npt.NDArray[np.float64]
 Interval = tuple[float, float]
+CONFIDENCE = 0.95  # of the intervals
 FEWEST_LAGS = 4
 CLEAR = 3.0  # bootstrap standard deviations above 0 at which a point is used
 ENDS = (0.01, 0.999)  # C / min I below and above which a fitted constant has run into the end of its range

@@ -24,9 +24,9 @@ from tqdm.auto import tqdm
 
 from lib import inputs
 from lib.batch.pages import Page
-from lib.machine import write_whole
+from lib.machine import locked, write_whole
 from lib.report.records import keep_of_failed_page
-from lib.runs.endings import Terminated, end_with, in_one_line, locked, terminable
+from lib.runs.endings import Terminated, end_with, in_one_line, terminable
 
 CELL_TIMEOUT = 3600  # seconds; a hung cell must not hang the book for ever
 PARTIAL = re.compile(r"(?P<whose>.+\.partial-\d+)\.(ipynb|jsonl|inputs|lock)")

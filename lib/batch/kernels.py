@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 from jupyter_client.manager import AsyncKernelManager
 
-from lib.runs.endings import locked
+from lib.machine import locked
 
 MARK = "BOOK_KERNEL"  # the variable that names a kernel's folder to it, and to all that it starts
 LONGEST = 100  # characters of a socket's path; systems allow 103 or 107

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from lib.checks import generator, whole_number
+from lib.models.kernels.embedding import token_vectors
 
 PLACEMENTS = ("pre", "post")
 
@@ -101,12 +102,11 @@ class SequenceModel(Module):
                 f"got {tokens.dtype} of shape {tuple(tokens.shape)}"
             )
         # On a GPU this check would wait for the device at every step; the embedding itself refuses there.
-        if tokens.device.type == "cpu" and not (int(tokens.min()) >= 0 and int(tokens.max()) < self.vocabulary):
-            raise ValueError(
-                f"tokens: 0 .. {self.vocabulary - 1} are in the vocabulary, "
-                f"got {int(tokens.min())} .. {int(tokens.max())}"
-            )
-        return self.embedding(tokens)
+        if tokens.device.type == "cpu":
+            least, largest = (int(end) for end in tokens.aminmax())
+            if least < 0 or largest >= self.vocabulary:
+                raise ValueError(f"tokens: 0 .. {self.vocabulary - 1} are in the vocabulary, got {least} .. {largest}")
+        return token_vectors(tokens, self.embedding.weight)
 
 
 def sinusoids(positions: Tensor, like: Tensor) -> Tensor:

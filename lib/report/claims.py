@@ -22,11 +22,12 @@ from lib.report.comparison import Comparison, inside_bounds, inside_interval, sh
 from lib.report.page import link, running_shell, show_on_page
 from lib.runs import provenance
 
-STATED = ("holds", "reduced", "corrected", "differs")  # what a chapter may say that a check shows
+STATED = ("holds", "reduced", "misprint", "false", "differs")  # what a chapter may say that a check shows
 WORDS = {
     "holds": ("✓", "holds"),
     "reduced": ("◐", "holds at reduced scale"),
-    "corrected": ("✎", "corrected"),
+    "misprint": ("✎", "misprint"),
+    "false": ("⊘", "false as stated"),
     "differs": ("✗", "differs"),
     "undecided": ("◇", "ran, undecided"),
     "fails": ("✗", "check fails"),
@@ -46,14 +47,21 @@ class Verdict:
     part: str
     outcome: str
     sentence: str
+    condition: str = ""
+    remark: bool = False
 
     @property
     def anchor(self) -> str:
         return anchor(self.claim.id, self.part)
 
+    @property
+    def _beside(self) -> str:
+        """The part, the condition of its trainings, and that it is a remark, as far as there is something to say."""
+        return ", ".join(text for text in (self.part, self.condition, "a remark" if self.remark else "") if text)
+
     def __str__(self) -> str:
         symbol, word = WORDS[self.outcome]
-        name = f"{self.claim.id} ({self.part})" if self.part else self.claim.id
+        name = f"{self.claim.id} ({self._beside})" if self._beside else self.claim.id
         return f"{symbol} {word} · {name}: {self.sentence}"
 
     __repr__ = __str__
@@ -62,7 +70,7 @@ class Verdict:
         symbol, word = WORDS[self.outcome]
         address = link("book/scorecard", f"scorecard-{self.claim.id}")
         name = f'<a href="{address}"><code>{self.claim.id}</code></a>'
-        part = f" ({html.escape(self.part)})" if self.part else ""
+        part = f" ({html.escape(self._beside)})" if self._beside else ""
         return (
             f'<p class="claim-verdict claim-{self.outcome}" id="{self.anchor}">'
             f'<span class="claim-word"><span aria-hidden="true">{symbol}</span> {word}</span> '
@@ -93,6 +101,8 @@ def check(
     paper: Any = None,
     note: str = "",
     confidence: float = 0.95,
+    condition: str = "",
+    remark: bool = False,
 ) -> None:
     """Compare ``measured`` with what the claim says, record the outcome, show it.
 
@@ -107,22 +117,32 @@ def check(
     ``outcome`` says what agreement means:
 
     - ``"holds"``, or ``"reduced"``: holds at reduced scale;
-    - ``"corrected"``: ``erratum`` is its number in the errata; ``printed``, the value of the printed form in
-      the place of ``expected`` (under a bound: of ``measured``), must not agree;
+    - ``"misprint"``: a factor, an index, a reading; the result stands. ``erratum`` is its number in the errata;
+      ``printed``, the value of the printed form in the place of ``expected`` (under a bound: of ``measured``), must not
+      agree;
+    - ``"false"``: false as stated. Given ``printed``, what survives is compared and the printed form must not agree, as
+      for a misprint; without it the comparison is with the printed statement, a counterexample must fail it, and
+      ``note`` says what survives. ``erratum`` is its number in the errata;
     - ``"differs"``: the comparison with the paper must fail, and ``note`` says why.
 
-    ``paper`` is the paper's own number, for the scorecard. A check that fails is recorded as ``"fails"`` before it
-    raises. What decides nothing is no check: see `undecided`.
+    ``condition`` says of what is about trained networks if they were trained ``"as printed"``, for a verdict on the
+    recipe, or ``"to plateau"``, for one on the architecture. A ``remark`` stands beside the claim: it is counted among
+    the parts, and the claim does not fail with it. ``paper`` is the paper's own number, for the scorecard. A check that
+    fails is recorded as ``"fails"`` before it raises. What decides nothing is no check: see `undecided`.
     Raises ``ClaimFailed`` (an ``AssertionError``) if the outcome is not the stated one, ``ValueError`` for an
-    unknown claim or outcome, NaN, empty arrays, or a comparison that is incomplete or cannot fail.
+    unknown claim or outcome, NaN, empty arrays, a comparison that is incomplete or cannot fail, or a part of a claim
+    that this execution of the page has already recorded.
     """
     entry = find(claim)
     _refuse_unclear(outcome, printed, erratum, note)
+    _refuse_unknown(condition)
     compared = compare(measured, expected, tolerance, relative, within, at_least, at_most, confidence)
     problem, told = "", compared.text
-    if compared.agrees is (outcome == "differs"):
-        problem = "agrees with the paper, but is said to differ" if compared.agrees else "does not hold"
-    elif outcome == "corrected":
+    against = outcome == "differs" or (outcome == "false" and printed is None)
+    if compared.agrees is against:
+        said = "to differ" if outcome == "differs" else "to be false"
+        problem = f"agrees with the paper, but is said {said}" if compared.agrees else "does not hold"
+    elif printed is not None:
         if expected is None:
             wrong = compare(printed, None, tolerance, relative, within, at_least, at_most, confidence)
         else:
@@ -143,36 +163,53 @@ def check(
         "erratum": erratum,
         "paper": paper,
         "note": note,
+        "condition": condition,
+        "remark": remark,
     }
     if problem:
         name = f"{claim} ({part})" if part else claim
         failure = ClaimFailed(f"{name} {problem}: {told}. Claim: {entry.statement}")
         try:
-            _record(Verdict(entry, part, "fails", _joined(f"{problem}: {told}", note)), arguments | {"stated": outcome})
+            failed = Verdict(entry, part, "fails", _joined(f"{problem}: {told}", note), condition, remark)
+            _record(failed, arguments | {"stated": outcome})
         except (OSError, ValueError) as error:
             raise failure from error
         raise failure
-    if outcome == "corrected":
+    if printed is not None:
         told += f"; printed form gives {show(printed)} (erratum {erratum})"
-    verdict = Verdict(entry, part, outcome, _joined(told, note))
+    elif erratum is not None:
+        told += f" (erratum {erratum})"
+    verdict = Verdict(entry, part, outcome, _joined(told, note), condition, remark)
     _record(verdict, arguments)
     show_on_page(verdict)
 
 
-def undecided(claim: str, *, part: str, reason: str, sentence: str, note: str = "", paper: Any = None) -> None:
+def undecided(
+    claim: str,
+    *,
+    part: str,
+    reason: str,
+    sentence: str,
+    note: str = "",
+    paper: Any = None,
+    condition: str = "",
+    remark: bool = False,
+) -> None:
     """Record and show that something ran for a part of a claim and decides nothing.
 
     ``reason`` is one of "not converged", "seeds disagree", "interval too wide" and "precondition not met"; ``sentence``
-    says what was found and what was asked for; ``note`` and ``paper`` are those of `check`. Raises ``ValueError`` for
-    an unknown claim or reason, and without a part or a sentence.
+    says what was found and what was asked for; ``note``, ``paper``, ``condition`` and ``remark`` are those of `check`.
+    Raises ``ValueError`` for an unknown claim, reason or condition, and without a part or a sentence.
     """
     entry = find(claim)
     if reason not in records.REASONS:
         raise ValueError(f"unknown reason {reason!r}, known: {', '.join(records.REASONS)}")
     if not part or not sentence:
         raise ValueError(f"{claim}: a part and a sentence are needed, given part={part!r}, sentence={sentence!r}")
-    verdict = Verdict(entry, part, "undecided", _joined(f"{reason}: {sentence}", note))
-    _record(verdict, {"reason": reason, "paper": paper, "note": note})
+    _refuse_unknown(condition)
+    verdict = Verdict(entry, part, "undecided", _joined(f"{reason}: {sentence}", note), condition, remark)
+    told = {"reason": reason, "paper": paper, "note": note, "condition": condition, "remark": remark}
+    _record(verdict, told)
     show_on_page(verdict)
 
 
@@ -214,13 +251,24 @@ def compare(
 def _refuse_unclear(outcome: str, printed: Any, erratum: int | None, note: str) -> None:
     if outcome not in STATED:
         raise ValueError(f"unknown outcome {outcome!r}, known: {', '.join(STATED)}")
-    if outcome == "corrected":
+    if outcome == "misprint":
         if printed is None or not isinstance(erratum, int):
-            raise ValueError("outcome 'corrected' needs erratum=number and printed=value of the printed form")
+            raise ValueError("outcome 'misprint' needs erratum=number and printed=value of the printed form")
+    elif outcome == "false":
+        if not isinstance(erratum, int) or (printed is None and not note):
+            raise ValueError(
+                "outcome 'false' needs erratum=number, and printed=value of the printed form or a note of what survives"
+            )
     elif printed is not None or erratum is not None:
-        raise ValueError(f"printed and erratum belong to outcome 'corrected', given outcome {outcome!r}")
+        raise ValueError(f"printed and erratum belong to outcomes 'misprint' and 'false', given outcome {outcome!r}")
     if outcome == "differs" and not note:
         raise ValueError("outcome 'differs' needs a note that explains the difference")
+
+
+def _refuse_unknown(condition: str) -> None:
+    if condition not in records.CONDITIONS:
+        allowed = ", ".join(repr(known) for known in records.CONDITIONS)
+        raise ValueError(f"unknown condition {condition!r}, allowed: {allowed}")
 
 
 def _record(verdict: Verdict, arguments: records.Record) -> None:
@@ -231,13 +279,20 @@ def _record(verdict: Verdict, arguments: records.Record) -> None:
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
         "seed": _notebook_seed(),
     }
+    page = sources.current_page()
+    made = records.read(Path(path)) if Path(path).exists() else ()
+    if any((one["claim"], one["part"], one["page"]) == (verdict.claim.id, verdict.part, page) for one in made):
+        raise ValueError(
+            f"page {page!r} has two checks of {verdict.claim.id} with the same part {verdict.part!r}; only the last "
+            "would count, so give each a name of its own"
+        )
     told = {
         "claim": verdict.claim.id,
         "part": verdict.part,
         "outcome": verdict.outcome,
         "sentence": verdict.sentence,
         "profile": records.profile(),
-        "page": sources.current_page(),
+        "page": page,
         "anchor": verdict.anchor,
         "provenance": origin,
     }

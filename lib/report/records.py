@@ -32,14 +32,17 @@ Profile = Literal["smoke", "laptop", "paper"]
 PROFILES: tuple[str, ...] = get_args(Profile)  # from the smallest to the largest
 
 # From good to bad, for a claim is as its worst part. A check that fails is the worst: the book contradicts itself. One
-# part that differs makes the claim differ, whatever the others do; without one, an undecided part leaves it open. Among
-# what agrees, a part at reduced scale comes first, for the paper's own sizes may still say otherwise; a corrected part
-# holds at full size, in another form than printed.
-Outcome = Literal["holds", "corrected", "reduced", "undecided", "differs", "fails"]
+# part that differs makes the claim differ, whatever the others do, and a counterexample needs no other part; without
+# these, an undecided part leaves the claim open. Among what agrees, a part at reduced scale comes first: the sizes of
+# the paper may still say otherwise. Where there is a misprint the result stands at full size.
+Outcome = Literal["holds", "misprint", "reduced", "undecided", "false", "differs", "fails"]
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
 
 Reason = Literal["not converged", "seeds disagree", "interval too wide", "precondition not met"]
 REASONS: tuple[str, ...] = get_args(Reason)  # why what ran decides nothing
+
+Condition = Literal["", "as printed", "to plateau"]
+CONDITIONS: tuple[str, ...] = get_args(Condition)  # a training as the paper prescribes it, or until nothing is gained
 
 LONGEST_VERBATIM = 32  # entries; a longer array is recorded by its shape, range and first values
 
@@ -115,6 +118,8 @@ class ClaimRecord(_Strict):
     provenance: Origin
     reason: Reason | None = Field(default=None, validate_default=True)  # of what is undecided
     stated: Outcome | None = None  # by the chapter, of a check that fails
+    condition: Condition = ""  # of a part about trained networks
+    remark: bool = False  # beside the claim: counted among the parts, no part of what the claim itself says
     measured: Numbers = None
     expected: Numbers = None
     tolerance: float | None = Field(default=None, ge=0)
@@ -142,7 +147,7 @@ def checked(record: object, where: str) -> Record:
     try:
         ClaimRecord.model_validate(record)
     except ValidationError as error:
-        wrong = {_field(detail["loc"]): _complaint(detail) for detail in reversed(error.errors())}
+        wrong = {_field(detail["loc"]): complaint(detail) for detail in reversed(error.errors())}
         told = "; ".join(f"field {name}: {text}" if name else text for name, text in reversed(wrong.items()))
         raise ValueError(f"{where} is no record of a claim: {told}") from error
     assert isinstance(record, dict)
@@ -154,7 +159,8 @@ def _field(place: tuple[int | str, ...]) -> str:
     return ".".join(map(str, place[:2] if place[:1] == ("provenance",) else place[:1]))
 
 
-def _complaint(detail: Any) -> str:
+def complaint(detail: Any) -> str:
+    """What pydantic finds wrong with a field, and what was given."""
     message = str(detail["msg"]).removeprefix("Value error, ")
     return message if detail["type"] == "missing" else f"{message}, given {reprlib.repr(detail['input'])}"
 

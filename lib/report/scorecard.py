@@ -15,14 +15,16 @@ from lib.report.catalogue import Claim, catalogue
 from lib.report.claims import WORDS
 from lib.report.page import show_on_page
 from lib.report.records import OUTCOMES, PROFILES, Record
-from lib.report.scorecard_html import Counts, Table, age, origin, tally
+from lib.report.scorecard_html import Counts, Table, age, counted, manner, origin, rest_on_older
 from lib.runs import provenance
 
 COMMITTED = ROOT / "results" / "claims"
 STATUSES = tuple(WORDS)  # in the order in which they are counted
-VERBS = {  # of one part and of several; parts that hold are never fewer than all
+VERBS = {  # of one part and of several
+    "holds": ("holds", "hold"),  # all but remarks
     "reduced": ("holds at reduced scale", "hold at reduced scale"),
-    "corrected": ("is corrected", "are corrected"),
+    "misprint": ("has a misprint", "have a misprint"),
+    "false": ("is false as stated", "are false as stated"),
     "differs": ("differs", "differ"),
     "undecided": ("is undecided", "are undecided"),
     "fails": ("fails", "fail"),
@@ -38,14 +40,20 @@ class Row:
 
     @property
     def status(self) -> str:
-        """The worst outcome over the parts, in the order of ``records.OUTCOMES``."""
+        """The worst outcome over the parts, in the order of ``records.OUTCOMES``; over remarks only if all are."""
         if not self.parts:
             return "not yet"
-        return max((str(part["outcome"]) for part in self.parts), key=OUTCOMES.index)
+        return max((str(part["outcome"]) for part in self._counting), key=OUTCOMES.index)
+
+    @property
+    def _counting(self) -> list[Record]:
+        """The parts of the claim itself, and the remarks whose check fails: the book contradicts itself there."""
+        said = [part for part in self.parts if not part.get("remark") or part["outcome"] == "fails"]
+        return said or list(self.parts)
 
     @property
     def _worst(self) -> list[Record]:
-        return [part for part in self.parts if part["outcome"] == self.status]
+        return [part for part in self._counting if part["outcome"] == self.status]
 
     @property
     def decisive(self) -> Record:
@@ -59,8 +67,8 @@ class Row:
 
     @property
     def share(self) -> str:
-        """How many parts have the claim's status, as in "3 of 8 parts differ"; nothing if all have."""
-        count, total = len(self._worst), len(self.parts)
+        """How many parts, remarks among them, have the claim's status, as in "3 of 8 parts differ"; nothing if all."""
+        count, total = sum(part["outcome"] == self.status for part in self.parts), len(self.parts)
         return "" if count == total else f"{count} of {total} parts {VERBS[self.status][count > 1]}"
 
     @property
@@ -151,6 +159,12 @@ def counts(shown: Sequence[Row]) -> dict[str, int]:
     return {status: found[status] for status in STATUSES}
 
 
+def part_counts(shown: Sequence[Row]) -> dict[str, int]:
+    """How many parts of these claims, remarks among them, have each status."""
+    found = Counter(str(part["outcome"]) for row in shown for part in row.parts)
+    return {status: found[status] for status in STATUSES}
+
+
 def text_table(records: Iterable[Record], paper: str | None = None) -> str:
     """The scorecard for a terminal: a line per claim, a line per part, and the counts."""
     return _text(rows(records, paper))
@@ -166,13 +180,25 @@ def _text(shown: Sequence[Row]) -> str:
         told = f" ({told})" if told else ""
         lines.append(f"{symbol} {word:<{word_width}}  {row.claim.id:<{name_width}}  {row.claim.where}{told}")
         for part in row.parts:
-            title = f"{part['part']}: " if part["part"] else ""
+            named = " ".join(filter(None, (part["part"], f"[{manner(part)}]" if manner(part) else "")))
+            title = f"{named}: " if named else ""
             facts = [part["profile"]]
             if part.get("older"):
                 facts += [f"older code of {origin(part)}", *filter(None, [age(part)])]
             symbol, word = WORDS[part["outcome"]]
             lines.append(f"    {symbol} {title}{part['sentence']} [{', '.join(facts)}]")
-    return "\n".join([*lines, "", f"{len(shown)} claims: {tally(counts(shown), counts(_of_older_code(shown)))}"])
+    return "\n".join([*lines, "", tally(shown)])
+
+
+def tally(shown: Sequence[Row]) -> str:
+    """Counts by status: a line of parts, and one of claims, which says how many rest on records of older code."""
+    whole, parts = counts(shown), part_counts(shown)
+    del parts["not yet"]  # which is said of what has no part
+    of_parts, of_claims = (
+        " · ".join(f"{found[status]} {WORDS[status][1]}" for status in counted(found)) for found in (parts, whole)
+    )
+    told = f"{len(shown)} claims: {of_claims}; of which {rest_on_older(counts(_of_older_code(shown)))}"
+    return f"{sum(parts.values())} parts: {of_parts}\n{told}"
 
 
 def _of_older_code(shown: Sequence[Row]) -> list[Row]:
@@ -186,8 +212,9 @@ def show(paper: str) -> None:
 
 
 def show_counts() -> None:
-    """Show how many of all claims have each status, paper by paper, and how many of these rest on older code."""
+    """Show how many claims have each status, paper by paper, how many rest on older code, and the same of parts."""
     everything = rows(load_records())
     papers = dict.fromkeys(row.claim.paper for row in everything)
     by_paper = {paper: counts([row for row in everything if row.claim.paper == paper]) for paper in papers}
-    show_on_page(Counts(by_paper, counts(everything), counts(_of_older_code(everything))))
+    older = counts(_of_older_code(everything))
+    show_on_page(Counts(by_paper, counts(everything), older, part_counts(everything), tally(everything)))

@@ -1,15 +1,21 @@
 """The scorecard as HTML: a row per claim, its other checks folded under it, readable without colour and on a phone.
 
+`scorecard.html` has the elements, this file what stands in them.
+
 Recorded values are written as a table wants them: numbers to six digits, arrays by their number and their worst entry.
 """
 
 from __future__ import annotations
 
-import html
 import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Protocol
+
+import jinja2
 
 from lib.report.catalogue import PAPERS, Claim
 from lib.report.claims import WORDS
@@ -17,7 +23,6 @@ from lib.report.comparison import show
 from lib.report.page import link
 from lib.report.records import Record
 
-COLUMNS = ("Claim", "Verdict", "Paper", "Ours", "Allowed", "Check")
 LISTED = 3  # numbers that are written out; longer arrays are counted
 LONGEST_TEXT = 90  # characters of a mapping or a note in a table
 
@@ -39,174 +44,91 @@ class ScoredClaim(Protocol):
     def older(self) -> str: ...
 
 
-def verdict(status: str) -> str:
-    """Symbol and word of a status, coloured by the style sheet as well."""
-    symbol, word = WORDS[status]
-    style = status.replace(" ", "-")
-    return f'<span class="claim-word claim-{style}"><span aria-hidden="true">{symbol}</span> {word}</span>'
-
-
-def _older(text: str) -> str:
-    return f'<span class="claim-older"><span aria-hidden="true">↺</span> {text}</span>' if text else ""
-
-
-def _note(text: str) -> str:
-    return f'<span class="claim-note">{html.escape(text)}</span>' if text else ""
-
-
-def _named(claim: Claim) -> str:
-    return (
-        f'<code>{claim.id}</code> <span class="claim-where">{html.escape(claim.where)}</span>'
-        f'<span class="claim-statement">{html.escape(claim.statement)}</span>'
-    )
-
-
-def _page_name(record: Record) -> str:
-    return str(record["page"]).rpartition("/")[2].replace("_", " ")
-
-
-def _check(record: Record) -> str:
-    """The name of a check, leading to the place where it was made, and its erratum."""
-    title = html.escape(record["part"] or _page_name(record) or "the claim")
-    if record["page"]:
-        title = f'<a href="{link(record["page"], record["anchor"] if record.get("on_page", True) else "")}">{title}</a>'
-    number = record.get("erratum")
-    if number:
-        title += f' (<a href="{link("book/errata", f"erratum-{number}")}">erratum {number}</a>)'
-    return title
-
-
-def _run(record: Record) -> str:
-    name = _page_name(record) if record["part"] else ""  # without a part it is the title already
-    code = str(record.get("provenance", {}).get("code", "unknown"))[:7]
-    facts = [name, record["profile"], origin(record), f"{'older ' if record.get('older') else ''}code {code}"]
-    return _note(", ".join(fact for fact in facts if fact)) + _note(age(record))
-
-
 class Table:
     """All claims of one paper: those that were checked as a table, the others as a folded list."""
 
     def __init__(self, paper: str, rows: Sequence[ScoredClaim], text: str) -> None:
         self.paper, self.rows, self.text = paper, rows, text
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.text
-
-    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         checked = [row for row in self.rows if row.parts]
         waiting = [row for row in self.rows if not row.parts]
-        return (_table(self.paper, checked) if checked else "") + (_not_yet(self.paper, waiting) if waiting else "")
+        return str(_template().claims(PAPERS.get(self.paper, self.paper), checked, waiting))
 
 
-# The roles repeat what the elements say, because a phone shows the rows as blocks and would forget it.
-def _table(paper: str, rows: Sequence[ScoredClaim]) -> str:
-    head = "".join(f'<th scope="col" role="columnheader">{name}</th>' for name in COLUMNS)
-    title = f"Checked claims of {PAPERS.get(paper, paper)}"
-    return (
-        f'<div class="scorecard-scroll" role="region" aria-label="{title}" tabindex="0">'
-        f'<table class="scorecard" role="table"><caption>{title}</caption>'
-        f'<thead role="rowgroup"><tr role="row">{head}</tr></thead>'
-        f"{''.join(_claim(row) for row in rows)}</table></div>"
-    )
-
-
-def _claim(row: ScoredClaim) -> str:
-    record = row.decisive
-    # what a failing or undecided check has to say stands in its sentence, with its note
-    spoken = record["outcome"] in ("fails", "undecided")
-    reason = record.get("reason") or ""
-    said = record["sentence"].removeprefix(f"{reason}: ") if spoken else record.get("note", "")
-    values = (paper_value(row.claim, record), ours(record), allowed(record))
-    cells = [
-        verdict(row.status) + _note(reason) + _note(row.share) + _older(row.older),
-        *map(html.escape, values),
-        f"{_check(record)}{_note(said)}{_run(record)}",
-    ]
-    named = zip(COLUMNS[1:], cells, strict=True)
-    body = "".join(f'<td role="cell" data-column="{name}">{cell}</td>' for name, cell in named)
-    head = f'<th scope="row" role="rowheader" id="scorecard-{row.claim.id}">{_named(row.claim)}</th>'
-    return f'<tbody role="rowgroup"><tr role="row">{head}{body}</tr>{_others(row)}</tbody>'
-
-
-def _others(row: ScoredClaim) -> str:
-    others = [part for part in row.parts if part is not row.decisive]
-    if not others:
-        return ""
-    lines = "".join(f"<li>{_line(part, row.decisive)}</li>" for part in others)
-    summary = f"{len(others)} more check{'s' if len(others) > 1 else ''} <span>of {row.claim.id}</span>"
-    return (
-        f'<tr role="row" class="claim-others"><td role="cell" colspan="{len(COLUMNS)}">'
-        f"<details><summary>{summary}</summary><ul>{lines}</ul></details></td></tr>"
-    )
-
-
-def _line(record: Record, decisive: Record) -> str:
-    if record["outcome"] in ("fails", "undecided"):
-        told = shortened(record["sentence"])
-    else:
-        told = f"{ours(record)} (allowed: {allowed(record)})"
-        if record.get("note"):
-            told += f"; {shortened(record['note'])}"
-    line = f"{verdict(record['outcome'])} {_check(record)}: {html.escape(told)}"
-    if (record["page"], record["profile"]) != (decisive["page"], decisive["profile"]):
-        where = f"{_page_name(record)}, {record['profile']}".removeprefix(", ")
-        line += f' <span class="claim-where">[{where}]</span>'
-    if record.get("older"):
-        same = decisive.get("older") and origin(record) == origin(decisive)
-        line += f" {_older('older code' if same else f'older code of {html.escape(origin(record))}')}"
-        line += f' <span class="claim-where">{age(record)}</span>' if age(record) else ""
-    return line
-
-
-def _not_yet(paper: str, rows: Sequence[ScoredClaim]) -> str:
-    lines = []
-    for row in rows:
-        value = paper_value(row.claim)
-        value = f" Paper: {html.escape(value)}." if value else ""
-        must = f'<span class="claim-note">A check has to compare: {html.escape(row.claim.must)}{value}</span>'
-        lines.append(f'<li id="scorecard-{row.claim.id}">{_named(row.claim)}{must}</li>')
-    count = f"{len(rows)} claim{'s' if len(rows) > 1 else ''} of {PAPERS.get(paper, paper)}"
-    return (
-        f'<details class="scorecard-waiting"><summary>{verdict("not yet")}: {count}</summary>'
-        f"<ul>{''.join(lines)}</ul></details>"
-    )
-
-
+@dataclass(frozen=True, repr=False)
 class Counts:
-    """How many claims have each status, a row per paper, one for all, and one for those on records of older code."""
+    """How many claims have each status: a row per paper, one for all, one for those of older code; one for parts."""
 
-    def __init__(
-        self, by_paper: Mapping[str, Mapping[str, int]], total: Mapping[str, int], older: Mapping[str, int]
-    ) -> None:
-        self.by_paper, self.total, self.older = by_paper, total, older
+    by_paper: Mapping[str, Mapping[str, int]]
+    total: Mapping[str, int]
+    older: Mapping[str, int]
+    parts: Mapping[str, int]
+    text: str
 
-    def __str__(self) -> str:
-        return tally(self.total, self.older)
-
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return self.text
 
     def _repr_html_(self) -> str:
         statuses = counted(self.total)
-        head = "".join(f'<th scope="col">{verdict(status)}</th>' for status in statuses)
-        papers = [(PAPERS.get(paper, paper), found) for paper, found in self.by_paper.items()]
-        body = "".join(_row(name, [str(found[status]) for status in statuses]) for name, found in papers)
-        whole = _row("all", [str(self.total[status]) for status in statuses], "scorecard-all")
-        # of what nothing has run there is no record that could be old
-        aged = ["–" if status == "not yet" else str(self.older[status]) for status in statuses]
-        name = f"of which {_older(rest_on_older(self.older))}"
-        return (
-            '<div class="scorecard-scroll" role="region" aria-label="Claims by status" tabindex="0">'
-            '<table class="scorecard-counts"><caption>Claims by status</caption>'
-            f'<thead><tr><th scope="col">Paper</th>{head}</tr></thead>'
-            f"<tbody>{body}{whole}{_row(name, aged, 'scorecard-older')}</tbody></table></div>"
-        )
+        papers = [(PAPERS.get(paper, paper), _cells(found, statuses)) for paper, found in self.by_paper.items()]
+        # what has not run has no part, and no record that could be old
+        aged, parts = (_cells({**found, "not yet": "–"}, statuses) for found in (self.older, self.parts))
+        told = rest_on_older(self.older)
+        return str(_template().counts(statuses, papers, _cells(self.total, statuses), aged, told, parts))
 
 
-def _row(name: str, cells: Sequence[str], style: str = "") -> str:
-    style = f' class="{style}"' if style else ""
-    return f'<tr{style}><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+def _cells(numbers: Mapping[str, int | str], statuses: Sequence[str]) -> list[int | str]:
+    return [numbers[status] for status in statuses]
+
+
+@lru_cache(maxsize=1)
+def _template() -> Any:
+    """The macros of `scorecard.html`; whatever they are given is escaped."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    facts = (link, paper_value, ours, allowed, origin, age, manner, page_name, speaks, told, run)
+    environment.globals |= {"words": WORDS, **{function.__name__: function for function in facts}}
+    return environment.get_template("scorecard.html").module
+
+
+def page_name(record: Record) -> str:
+    """The last part of a page's name, as words."""
+    return str(record["page"]).rpartition("/")[2].replace("_", " ")
+
+
+def manner(record: Record) -> str:
+    """How the networks behind a part were trained, and that it is a remark."""
+    return ", ".join(filter(None, (record.get("condition"), "remark" if record.get("remark") else "")))
+
+
+def speaks(record: Record) -> bool:
+    """Whether the sentence of a check says more than its numbers: where it failed or decided nothing."""
+    return record["outcome"] in ("fails", "undecided")
+
+
+def told(record: Record) -> str:
+    """What a check found, in short."""
+    if speaks(record):
+        return shortened(record["sentence"])
+    note = f"; {shortened(record['note'])}" if record.get("note") else ""
+    return f"{ours(record)} (allowed: {allowed(record)}){note}"
+
+
+def run(record: Record) -> str:
+    """Page, profile, day and code of a check."""
+    name = page_name(record) if record["part"] else ""  # without a part it is the title already
+    code = str(record.get("provenance", {}).get("code", "unknown"))[:7]
+    facts = [name, record["profile"], origin(record), f"{'older ' if record.get('older') else ''}code {code}"]
+    return ", ".join(fact for fact in facts if fact)
 
 
 def recorded(value: Any) -> str:
@@ -311,7 +233,8 @@ def age(record: Record) -> str:
     if not beside:
         return ""
     agrees = _side(beside) == _side(record)
-    return f"the {beside['profile']} check of the present code {'agrees' if agrees else f'says: {_word(beside)}'}"
+    told = "agrees" if agrees else f"says: {WORDS[beside['outcome']][1]}"
+    return f"the {beside['profile']} check of the present code {told}"
 
 
 def _side(record: Record) -> str:
@@ -319,19 +242,9 @@ def _side(record: Record) -> str:
     return "holds" if record["outcome"] == "reduced" else str(record["outcome"])
 
 
-def _word(record: Record) -> str:
-    return WORDS[record["outcome"]][1]
-
-
 def counted(statuses: Mapping[str, int]) -> list[str]:
     """The statuses to be counted: all, but that a check fails only where one does, for else there is no page."""
     return [status for status, number in statuses.items() if number or status != "fails"]
-
-
-def tally(total: Mapping[str, int], older: Mapping[str, int]) -> str:
-    """Counts of claims by status in one line, and how many of the claims rest on records of older code."""
-    told = " · ".join(f"{total[status]} {WORDS[status][1]}" for status in counted(total))
-    return f"{told}; of which {rest_on_older(older)}"
 
 
 def rest_on_older(older: Mapping[str, int]) -> str:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from lib.information.intervals import Interval
 from lib.report import claims
+from lib.report.gate import Plateau
 from lib.report.records import REASONS
 
 UNCONVERGED, DISSENT, TOO_WIDE, UNMET = REASONS  # why what ran decides nothing
@@ -96,6 +97,9 @@ def judge(
     profile: str = "",
     note: str = "",
     paper: Any = None,
+    condition: str = "",
+    plateau: Plateau | None = None,
+    remark: bool = False,
 ) -> str:
     """Check that numbers lie within bounds by the rule of `decide`, record what is found, and return it.
 
@@ -104,8 +108,12 @@ def judge(
     has none. every_seed: beside the ends of an interval, the numbers of its seeds have to lie on the same side.
 
     Agreement is recorded as "holds" at profile paper, else as "reduced"; a difference as "differs", with `explanation`.
-    note: said in every case. paper: the number of the paper.
+    note: said in every case. paper: the number of the paper. condition, remark: as in `claims.check`. A statement about
+    an architecture, "to plateau", needs the `plateau` of the trainings that it rests on; where that was not reached,
+    neither agreement nor difference counts, and the part is undecided with the reason of the gate. Raises ValueError
+    for a plateau without that condition, or the condition without one.
     """
+    _refuse_ungated(claim, part, condition, plateau)
     bounds = {"at_least": at_least, "at_most": at_most}
     wanted = " and ".join(f"{name.replace('_', ' ')} {bound:g}" for name, bound in bounds.items() if bound is not None)
     agrees = "holds" if profile == "paper" else "reduced"
@@ -127,8 +135,8 @@ def judge(
         decision = decide(list(table) if table.size else [], at_least, at_most, gap, fewest=fewest + 1)
         why = f"{_range(table)}, asked for: {wanted} in every seed, or outside in every seed of a case"
         measured = _known(table[list(decision.deciding)]) if np.ndim(cases) else cases
-    _record(claim, decision, measured, part, agrees, explanation, why, note, paper, **bounds)
-    return decision.found
+    said = {"part": part, "paper": paper, "condition": condition, "remark": remark}
+    return _record(claim, decision, measured, said, agrees, explanation, why, note, plateau, **bounds)
 
 
 def judge_printed(
@@ -141,13 +149,17 @@ def judge_printed(
     explanation: str,
     note: str = "",
     paper: Any = None,
+    condition: str = "",
+    plateau: Plateau | None = None,
+    remark: bool = False,
 ) -> str:
     """Check that a printed number lies within an interval; record what is found, and return it.
 
     It agrees if the interval holds it and is no wider than `widest`, recorded as "reduced": another corpus than the
     paper's. It differs, with `explanation`, if the interval does not hold it. A wider interval that holds it says
-    nothing and is undecided; so is a number without an interval.
+    nothing and is undecided; so is a number without an interval. condition, plateau, remark: as in `judge`.
     """
+    _refuse_ungated(claim, part, condition, plateau)
     if not measured.known:
         decision, why = Decision("undecided", UNMET), _told(measured)
     else:
@@ -157,28 +169,43 @@ def judge_printed(
         low, high = measured.ends
         why = f"{measured.value:.3g} with interval [{low:.3g}, {high:.3g}], wider than {widest:g}, against {printed:g}"
     compared: dict[str, Any] = {"expected": printed, "within": measured.ends}
-    _record(claim, decision, measured.value, part, "reduced", explanation, why, note, paper, **compared)
-    return decision.found
+    said = {"part": part, "paper": paper, "condition": condition, "remark": remark}
+    return _record(claim, decision, measured.value, said, "reduced", explanation, why, note, plateau, **compared)
+
+
+def _refuse_ungated(claim: str, part: str, condition: str, plateau: Plateau | None) -> None:
+    if (condition == "to plateau") is (plateau is None):
+        raise ValueError(
+            f"{claim} ({part}): condition 'to plateau' and the plateau of its trainings belong together, given "
+            f"condition={condition!r}, plateau={plateau!r}"
+        )
 
 
 def _record(
     claim: str,
     decision: Decision,
     measured: Any,
-    part: str,
+    said: dict[str, Any],
     agrees: str,
     explanation: str,
     why: str,
     note: str,
-    paper: Any,
+    plateau: Plateau | None,
     **comparison: Any,
-) -> None:
-    """`claims.check` raises ClaimFailed if the comparison contradicts what was found."""
+) -> str:
+    """What counts in the end. `claims.check` raises ClaimFailed if the comparison contradicts what was found."""
+    if plateau is not None and not plateau.reached:
+        found = "would agree" if decision.found == "agrees" else f"would be {decision.found}"
+        found = "would differ" if decision.found == "differs" else found
+        sentence = f"{plateau.sentence}. On these trainings the statement {found}: {why}"
+        claims.undecided(claim, reason=plateau.reason, sentence=sentence, note=note, **said)
+        return "undecided"
     if decision.found == "undecided":
-        claims.undecided(claim, part=part, reason=decision.reason, sentence=why, note=note, paper=paper)
-        return
+        claims.undecided(claim, reason=decision.reason, sentence=why, note=note, **said)
+        return "undecided"
     outcome, told = (agrees, note) if decision.found == "agrees" else ("differs", _joined(note, explanation))
-    claims.check(claim, measured, part=part, outcome=outcome, note=told, paper=paper, **comparison)
+    claims.check(claim, measured, outcome=outcome, note=told, **said, **comparison)
+    return decision.found
 
 
 def _row(case: Interval, fewest: int, every_seed: bool) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""Ends that nobody planned: errors in one line, SIGTERM as clean as Ctrl-C, no orphans, locks that the dead let go."""
+"""Ends that nobody planned: errors in one line, SIGTERM as clean as Ctrl-C, no orphans."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from types import FrameType
-from typing import IO
 
 LOOK = 0.2  # seconds between two looks whether the parent is still there
 PATIENCE = 10  # seconds that a process has for its own clean-up once its parent is gone
@@ -58,43 +56,3 @@ def end_with(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-@contextlib.contextmanager
-def locked(path: Path, wait: bool = True) -> Iterator[bool]:
-    """Hold the file `path`, made if need be, until the block ends or this process dies; yields whether it is held.
-
-    Without `wait`, False if another process holds it. Who holds the file may remove it. Where files cannot be locked
-    (Windows, some network disks), whoever waits goes on as if it held the file, and nobody else ever gets it.
-    """
-    file: IO[str] | None = None
-    with contextlib.suppress(ImportError, OSError):
-        file = _lock(path, wait)
-    if file is None:
-        yield wait
-        return
-    with file:
-        yield True
-
-
-def _lock(path: Path, wait: bool) -> IO[str]:
-    import fcntl
-
-    while True:
-        file = path.open("a")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_still(path, file):
-                return file
-        except BaseException:
-            file.close()
-            raise
-        file.close()
-
-
-def _is_still(path: Path, file: IO[str]) -> bool:
-    """False if somebody removed the file between our opening and our locking it: then it guards nothing any more."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
-    except FileNotFoundError:
-        return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import importlib
 import json
@@ -10,7 +9,7 @@ import math
 import resource
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lib import ROOT, inputs, sources
-from lib.machine import write_whole
+from lib.machine import locked, write_whole
 from lib.runs import provenance
 from lib.runs.definition import Experiment, Run, check
 
@@ -116,7 +115,10 @@ class Store:
             return "was done"
         folder = self.work_folder(run)
         folder.mkdir(parents=True, exist_ok=True)
-        with _alone(folder / "lock", wait):
+        (folder / "lock").touch()  # a folder that nobody can write to is not one that another process holds
+        with locked(folder / "lock", wait) as held:
+            if not held:
+                raise RunningElsewhere(f"{folder.name} is being run by another process")
             if self.is_done(run):
                 return "was done"
             if threads is not None:
@@ -193,21 +195,6 @@ def store_of(profile: str) -> Store:
     code = [*sources.files_below(ROOT / "lib"), *sources.files_below(ROOT / "experiments")]
     now = WORK / "smoke" / sources.digest_of(code, ROOT)[:12]
     return Store(recorded=now / "finished", work=now)
-
-
-@contextlib.contextmanager
-def _alone(path: Path, wait: bool = False) -> Iterator[None]:
-    """Hold the lock file, at once or not at all (RunningElsewhere) or when it is free; it is if its owner dies."""
-    with path.open("a") as file:
-        try:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except ImportError:  # Windows
-            pass
-        except OSError as error:
-            raise RunningElsewhere(f"{path.parent.name} is being run by another process") from error
-        yield
 
 
 def _refuse(name: str) -> float:

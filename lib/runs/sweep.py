@@ -16,9 +16,9 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from lib.machine import available_cores
+from lib.machine import available_cores, locked
 from lib.runs.definition import Run
-from lib.runs.endings import in_one_line, locked
+from lib.runs.endings import in_one_line
 from lib.runs.store import RunningElsewhere, Store
 
 GONE = "the scheduler is gone; what was finished is kept, start again to go on"

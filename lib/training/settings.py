@@ -19,7 +19,7 @@ PRECISIONS = ("float32", "tf32", "bfloat16")
 class FitSettings(BaseModel):
     """Optimizer, schedule and stopping rule of one training.
 
-    optimizer: "rmsprop" is Keras' (rho 0.9, epsilon 1e-7 outside the root), "adam" has beta 0.9 and 0.999, "adamw"
+    optimizer: "rmsprop" is Keras' (rho 0.9, epsilon 1e-7 outside the root), "adam" has beta 0.9 and `beta2`, "adamw"
     adds decoupled weight decay, "sgd" is plain. schedule: "constant", or "cosine" from learning_rate to
     learning_rate x final_fraction over `epochs`, step by step, after `warm_up` steps of linear growth. clip: largest
     gradient, none if None; clip_by: "norm" of all gradients together, or "value" of each entry. patience: epochs
@@ -39,6 +39,7 @@ class FitSettings(BaseModel):
     clip: float | None = Field(0.25, gt=0)
     clip_by: Literal["norm", "value"] = "norm"
     weight_decay: float = Field(0.0, ge=0)
+    beta2: float = Field(0.999, ge=0, lt=1)
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -49,14 +50,14 @@ class FitSettings(BaseModel):
 
     def make_optimizer(self, parameters: Any) -> torch.optim.Optimizer:
         """The optimizer over `parameters`, at the initial learning rate."""
-        rate, decay = self.learning_rate, self.weight_decay
+        rate, decay, betas = self.learning_rate, self.weight_decay, (0.9, self.beta2)
         match self.optimizer:
             case "rmsprop":
                 return torch.optim.RMSprop(parameters, lr=rate, alpha=0.9, eps=1e-7, weight_decay=decay)
             case "adam":
-                return torch.optim.Adam(parameters, lr=rate, weight_decay=decay)
+                return torch.optim.Adam(parameters, lr=rate, betas=betas, weight_decay=decay)
             case "adamw":
-                return torch.optim.AdamW(parameters, lr=rate, weight_decay=decay)
+                return torch.optim.AdamW(parameters, lr=rate, betas=betas, weight_decay=decay)
             case _:
                 return torch.optim.SGD(parameters, lr=rate, weight_decay=decay)
 

@@ -23,7 +23,8 @@ from lib import ROOT
 from lib.batch import kernels
 from lib.batch.execution import clear_partials
 from lib.batch.kernels import LONGEST, clear_kernels, private_kernels
-from lib.runs.endings import Terminated, in_one_line, locked, terminable
+from lib.machine import locked
+from lib.runs.endings import Terminated, in_one_line, terminable
 from lib.training.checkpoint import load_checkpoint, save_checkpoint
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and file locks of Unix")
@@ -214,7 +215,7 @@ def test_a_sweep_that_is_stopped_leaves_no_workers_and_goes_on_from_its_checkpoi
 
 def hold(path: Path) -> subprocess.Popen[str]:
     """Another process that holds the lock file, and says so."""
-    code = "import sys, pathlib; from lib.runs.endings import locked\n"
+    code = "import sys, pathlib; from lib.machine import locked\n"
     code += "with locked(pathlib.Path(sys.argv[1])) as held: print(held, flush=True); sys.stdin.read()"
     other = subprocess.Popen(
         [sys.executable, "-c", code, str(path)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lib.information.decay.tail import Tail, measure_tail
+from experiments.natural_corpora.tail import Tail, measure_tail
 from lib.processes import PowerLawBinary
 from lib.report import claims
 

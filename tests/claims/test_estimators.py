@@ -1,4 +1,4 @@
-"""Negatives of vCLUB: derangements, and what a random permutation does instead."""
+"""Estimators with a model: negatives of vCLUB, how far vCLUB is off, what A.VI supposes, what codes cannot see."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.information import vclub_estimate
+from lib.information.compression import compression_mutual_information
 from lib.information.model_estimates import cyclic_shift, random_derangement
+from lib.processes import HierarchicalGaussian
 from lib.report import claims
+from lib.theory.gaussian_predictor import GaussianPredictor
+from lib.theory.model_error import gaussian_error_terms, gaussian_jeffreys, table_error_terms
 
 
 @given(st.integers(2, 60), st.integers(0, 10**6))
@@ -81,3 +85,92 @@ def test_one_element_has_no_derangement() -> None:
     for shift in (0, 4, -1, 1.5):
         with pytest.raises(ValueError, match="1 <= shift < count = 4"):
             cyclic_shift(4, shift)
+
+
+@given(st.integers(0, 10**6))
+def test_vclub_is_short_of_the_information_by_at_most_the_divergence_of_the_model(seed: int) -> None:
+    p, q = np.random.default_rng(seed).dirichlet(np.full(12, 0.5), 2).reshape(2, 3, 4) + 1e-6
+    terms = table_error_terms(p / p.sum(), q / q.sum())
+    assert terms.information - terms.vclub <= terms.conditional + 1e-12
+
+
+def test_a_model_far_from_the_truth_has_no_bound_and_the_check_notices() -> None:
+    truth, timid = np.array([[1.0, 0.8], [0.8, 1.0]]), np.array([[1.0, 0.2], [0.2, 1.0]])
+    near, far = gaussian_error_terms(truth, truth), gaussian_error_terms(truth, timid)
+    claims.check("l2m-vclub", near.vclub, at_least=near.information)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("l2m-vclub", far.vclub, at_least=far.information)
+    with pytest.raises(claims.ClaimFailed):  # half of its divergence does not cover what it is short of
+        claims.check("l2m-vclub", far.information - far.vclub - 0.5 * far.conditional, at_most=0.0)
+
+
+@given(st.integers(0, 10**6), st.integers(2, 6))
+def test_vclub_at_the_true_gaussian_is_at_least_twice_the_information(seed: int, size: int) -> None:
+    mixed = np.random.default_rng(seed).normal(size=(2 * size, 3 * size))
+    terms = gaussian_error_terms(mixed @ mixed.T, mixed @ mixed.T)
+    assert terms.vclub >= 2 * terms.information - 1e-9
+    assert terms.vclub == pytest.approx(gaussian_jeffreys(mixed @ mixed.T), rel=1e-8)
+
+
+def test_a_reliable_value_is_refused_for_gaussians_and_granted_where_vclub_is_near() -> None:
+    said = {"at_most": 1.5, "outcome": "false", "erratum": 18, "remark": True, "note": "above I"}
+    truth = np.array([[1.0, 0.8], [0.8, 1.0]])
+    at_truth, timid = gaussian_error_terms(truth, truth), gaussian_error_terms(truth, [[1.0, 0.5], [0.5, 1.0]])
+    claims.check("l2m-vclub", at_truth.vclub / at_truth.information, **said)
+    with pytest.raises(claims.ClaimFailed):  # a timid model happens to give nearly the information
+        claims.check("l2m-vclub", timid.vclub / timid.information, **said)
+
+
+def exponents_of(model: str) -> tuple[float, float, float]:
+    """Exponent of the information, of the direct estimator, and by how much Y given X is modelled worse than Y."""
+    lengths, values, worse = 4 ** np.arange(2, 5), [], 0.0
+    for layers in range(2, 5):
+        law = HierarchicalGaussian(layers).covariance()
+        second = law[len(law) // 2 :, len(law) // 2 :]
+        window = {"exact": len(law), "window": 16, "marginal only": len(law)}[model]
+        alone = GaussianPredictor.windowed(second, 1 if model == "marginal only" else window)
+        terms = gaussian_error_terms(law, GaussianPredictor.windowed(law, window), marginal=alone)
+        values.append((terms.information, terms.direct))
+        worse = terms.conditional - terms.marginal
+    slopes = [np.polyfit(np.log(lengths), np.log(column), 1)[0] for column in np.transpose(values)]
+    return float(slopes[0]), float(slopes[1]), worse
+
+
+def test_the_exponent_is_too_small_under_the_premise_and_too_large_outside_it() -> None:
+    beta, found, worse = exponents_of("window")
+    claims.check("l2m-underestimate", found, at_most=beta - 0.015)
+    claims.check("l2m-underestimate", worse, at_least=0.1)
+    beta, upward, worse = exponents_of("marginal only")
+    claims.check("l2m-underestimate", upward, at_least=beta + 0.015, remark=True)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("l2m-underestimate", upward, at_most=beta - 0.015)
+    with pytest.raises(claims.ClaimFailed):  # the premise tells the two apart
+        claims.check("l2m-underestimate", worse, at_least=0.1)
+    beta, exact, _ = exponents_of("exact")
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("l2m-underestimate", exact, at_most=beta - 0.015)
+
+
+def nested(level: int, relabelled: bool, random: np.random.Generator) -> np.ndarray:
+    """A, B, A and A through a table of its level, or a new part."""
+    if level == 0:
+        return random.integers(0, 256, (6, 1), dtype=np.uint8)
+    one, two = nested(level - 1, relabelled, random), nested(level - 1, relabelled, random)
+    table = np.random.default_rng(level).permutation(256).astype(np.uint8)
+    last = table[one] if relabelled else nested(level - 1, relabelled, random)
+    return np.concatenate([one, two, one, last], axis=1)
+
+
+def test_codes_overestimate_the_exponent_only_where_they_miss_structure() -> None:
+    random, found = np.random.default_rng(0), {}
+    for relabelled in (True, False):
+        shared = []
+        for level in (5, 6):
+            texts = nested(level, relabelled, random)
+            cut = texts.shape[1] // 2
+            pairs = [(x[:cut].tobytes(), x[cut:].tobytes()) for x in texts]
+            shared.append(np.mean([compression_mutual_information(*pair, "lzma") for pair in pairs]))
+        found[relabelled] = float(np.log(shared[1] / shared[0]) / np.log(4))
+    claims.check("l2m-compression", found[True], at_least=0.5 + 0.1)  # in truth 1/2
+    with pytest.raises(claims.ClaimFailed):  # nothing hidden, in truth log_4 3
+        claims.check("l2m-compression", found[False], at_least=np.log(3) / np.log(4) + 0.1)

@@ -7,9 +7,11 @@ import pytest
 from scipy.stats import linregress
 
 from lib.information import bipartite_mutual_information, fit_power_law
+from lib.processes import AutoregressiveGaussian, EquicorrelatedGaussian, PowerLawGaussian, SantaFeProcess
 from lib.processes.gaussian.hierarchical import FAMILIES, HierarchicalGaussian
 from lib.processes.gaussian.layers import COUPLINGS, ROW_COVARIANCE, carried_covariance
 from lib.report import claims
+from lib.theory.gaussian_predictor import GaussianPredictor
 
 LAYERS = 8
 LENGTHS = 4.0 ** np.arange(1, LAYERS + 1)
@@ -124,14 +126,61 @@ def test_antipodal_exponent_and_equality_of_the_families() -> None:
         claims.check("l2m-fig3", halves("critical"), halves("subvolume"), tolerance=1e-12, relative=True)
 
 
-def test_printed_coupling_gives_no_logarithm() -> None:
+def test_a_coupling_with_nothing_behind_the_fifth_gives_no_logarithm_of_the_halves() -> None:
     growth = {coupling: np.diff(halves("critical", coupling))[-1] / np.log(4) for coupling in COUPLINGS}
-    arguments = {"at_least": 0.01, "outcome": "corrected", "erratum": 21}
-    claims.check("l2m-construction", growth["symmetric"], printed=growth["constant"], **arguments)
+    assert abs(growth["constant"]) < 1e-9
+    claims.check("l2m-construction", growth["symmetric"], at_least=0.01)
+    for coupling in ("constant", "none"):
+        with pytest.raises(claims.ClaimFailed):
+            claims.check("l2m-construction", growth[coupling], at_least=0.01)
+
+
+def test_no_cut_of_a_stationary_source_is_better_than_the_half_and_many_of_the_families_are() -> None:
+    """I(l + 1) - I(l) = h(l + 1) - h(L - l), and h does not grow where the source is stationary."""
+    cuts, ratios = np.arange(1, 64), {}
+    sources = {"power law": PowerLawGaussian(0.4), "equicorrelated": EquicorrelatedGaussian(0.3)}
+    sources |= {"Santa Fe": SantaFeProcess(0.7), "autoregression": AutoregressiveGaussian(0.8)}
+    for name, source in sources.items():
+        curve = source.bipartite_mutual_information(64, cuts)
+        ratios[name] = curve.max() / curve[31]
+        assert np.diff(curve[:32]).min() > -1e-9
+    claims.check("l2m-half", list(ratios.values()), at_most=1 + 1e-9)
+    said = {"at_most": 1 + 1e-9, "outcome": "false", "erratum": 41, "note": "stationary sources"}
+    for family in FAMILIES:
+        curve = HierarchicalGaussian(3, family).bipartite_mutual_information(cuts)
+        claims.check("l2m-half", curve.max() / curve[31], **said)
+        with pytest.raises(claims.ClaimFailed):
+            claims.check("l2m-half", np.diff(curve[:32]).min(), at_least=-1e-9)
     with pytest.raises(claims.ClaimFailed):
-        claims.check("l2m-construction", growth["constant"], printed=growth["symmetric"], **arguments)
+        claims.check("l2m-half", ratios["power law"], **said)
+
+
+def test_sixty_four_copies_are_nearer_to_text_than_one_and_not_at_its_coefficient() -> None:
+    text, one = 2.27 * LENGTHS[3:6] ** 0.76, halves("subvolume")[3:6]
+    off = {copies: np.abs(np.log(copies * one / text)) for copies in (1, 18, 64, 4096)}
+    claims.check("l2m-coefficient", off[1] - off[64], at_least=0.0)
     with pytest.raises(claims.ClaimFailed):
-        claims.check("l2m-construction", growth["symmetric"], printed=growth["cholesky"], **arguments)
+        claims.check("l2m-coefficient", off[1] - off[4096], at_least=0.0)
+    said = {"at_most": 2.0, "outcome": "differs", "remark": True, "note": "too large"}
+    claims.check("l2m-coefficient", 64 * one / text, **said)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("l2m-coefficient", 18 * one / text, **said)
+
+
+def test_entropies_fall_and_hide_what_divergences_show() -> None:
+    average = np.array([HierarchicalGaussian(n).entropy() / 4**n for n in range(1, LAYERS + 1)])
+    claims.check("l2m-entropy", np.diff(average), at_most=-0.01)
+    law = HierarchicalGaussian(3)
+    models = [GaussianPredictor.windowed(law.covariance(), window) for window in (4, 32)]
+    divergence = [model.divergences(law.covariance()).mean() for model in models]
+    loss = [model.cross_entropies(law.covariance()).mean() for model in models]
+    apart = [np.log(pair[0] / pair[1]) for pair in (divergence, loss)]
+    assert loss[0] - loss[1] == pytest.approx(divergence[0] - divergence[1], abs=1e-12)
+    claims.check("l2m-entropy", apart[0] / apart[1], at_least=5.0)
+    with pytest.raises(claims.ClaimFailed):  # in other units the losses are near zero: their ratio says nothing
+        claims.check("l2m-entropy", apart[0] / np.log((loss[0] - 1.15) / (loss[1] - 1.15)), at_least=5.0)
+    with pytest.raises(claims.ClaimFailed):  # independent numbers have one entropy, whatever the length
+        claims.check("l2m-entropy", np.diff(np.full(4, 1.4189)), at_most=-0.01)
 
 
 def test_editing_the_covariance_alone_is_no_coupling() -> None:

@@ -36,7 +36,7 @@ def test_distinct_coordinates_need_as_many_neurons_as_inputs() -> None:
     two = exact.states(exact.rationals([[6, 4], [-9, -6]]), exact.rationals([[1], [3]]), OLDEST)
     data = np.concatenate([OLDEST, OLDEST[:1] + 1])
     three = exact.exact_memorizer(data, TARGETS[:3], 3).hidden[:2]
-    arguments = {"at_most": 0, "outcome": "corrected", "erratum": 34}
+    arguments = {"at_most": 0, "outcome": "misprint", "erratum": 34}
     claims.check("ngram-lemmaA3", agreements(three), printed=agreements(two), **arguments)
     with pytest.raises(claims.ClaimFailed):  # the two cases exchanged
         claims.check("ngram-lemmaA3", agreements(two), printed=agreements(three), **arguments)
@@ -115,7 +115,7 @@ def test_zeros_may_not_be_as_large_as_epsilon_each() -> None:
     printed = np.where(LAWS == 0, 0.9e-3, LAWS)
     printed /= printed.sum(axis=1, keepdims=True)
     far = np.abs(printed - LAWS).sum(axis=1).max()
-    arguments = {"at_most": 0.51e-3, "outcome": "corrected", "erratum": 35}
+    arguments = {"at_most": 0.51e-3, "outcome": "misprint", "erratum": 35}
     claims.check("ngram-thm41", ours, printed=far, **arguments)
     with pytest.raises(claims.ClaimFailed):
         claims.check("ngram-thm41", far, printed=ours, **arguments)

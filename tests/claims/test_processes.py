@@ -30,7 +30,7 @@ def test_constant_of_equation_47_is_corrected_and_the_printed_one_is_refused() -
     needed = sign_correlation(0.1 * 1e9**-0.4) * 1e9**0.2
     corrected, printed = np.pi * np.sqrt(0.05), np.sqrt(0.1 / (2 * np.pi))
     claims.check(
-        "shen-eq47", needed, corrected, tolerance=1e-4, relative=True, outcome="corrected", printed=printed, erratum=8
+        "shen-eq47", needed, corrected, tolerance=1e-4, relative=True, outcome="misprint", printed=printed, erratum=8
     )
     with pytest.raises(claims.ClaimFailed):
         claims.check("shen-eq47", needed, printed, tolerance=1e-4, relative=True)

@@ -51,7 +51,7 @@ def test_expected_code_length_over_all_strings_is_bounded_below_by_the_entropy(c
     entropy = -law @ np.log(law)
     assert np.exp(-lengths).sum() <= 1  # Kraft, in nats: the compressed strings could be told apart in a stream
     excess = float(law @ lengths - entropy)
-    claims.check("l2m-compression", excess, at_least=0.0, part="A.5", outcome="corrected", erratum=16, printed=-excess)
+    claims.check("l2m-compression", excess, at_least=0.0, part="A.5", outcome="misprint", erratum=16, printed=-excess)
     with pytest.raises(claims.ClaimFailed):  # the sentence as printed: upper bounded by the entropy
         claims.check("l2m-compression", excess, at_most=0.0)
 

@@ -109,14 +109,14 @@ def test_a_failed_claim_is_an_assertion_and_says_what_was_compared() -> None:
 def test_a_correction_needs_a_printed_form_that_disagrees(
     measured: float, arguments: dict[str, Any], printed: float, printed_that_agrees: float
 ) -> None:
-    check(KNOWN, measured, **arguments, outcome="corrected", erratum=8, printed=printed)
+    check(KNOWN, measured, **arguments, outcome="misprint", erratum=8, printed=printed)
     with pytest.raises(ClaimFailed, match="needs no erratum 8"):
-        check(KNOWN, measured, **arguments, outcome="corrected", erratum=8, printed=printed_that_agrees)
+        check(KNOWN, measured, **arguments, outcome="misprint", erratum=8, printed=printed_that_agrees)
 
 
 def test_a_correction_needs_a_corrected_form_that_agrees() -> None:
     with pytest.raises(ClaimFailed, match="does not hold"):
-        check(KNOWN, 0.5, 0.6, 0.01, outcome="corrected", erratum=8, printed=0.7)
+        check(KNOWN, 0.5, 0.6, 0.01, outcome="misprint", erratum=8, printed=0.7)
 
 
 UNCLEAR: dict[str, dict[str, Any]] = {
@@ -145,16 +145,19 @@ UNCLEAR: dict[str, dict[str, Any]] = {
     "nan bound": {"measured": 1.0, "at_most": np.nan},
     "nan tolerance": {"measured": 1.0, "expected": 1.0, "tolerance": np.nan},
     "nan printed": {
-        "measured": 1.0, "expected": 1.0, "tolerance": 0.1, "outcome": "corrected", "erratum": 8, "printed": np.nan,
+        "measured": 1.0, "expected": 1.0, "tolerance": 0.1, "outcome": "misprint", "erratum": 8, "printed": np.nan,
     },
     "unknown outcome": {"measured": 1.0, "expected": 1.0, "tolerance": 0.1, "outcome": "true"},
     "correction without erratum": {
-        "measured": 1.0, "expected": 1.0, "tolerance": 0.1, "outcome": "corrected", "printed": 2.0,
+        "measured": 1.0, "expected": 1.0, "tolerance": 0.1, "outcome": "misprint", "printed": 2.0,
     },
     "correction without printed": {
-        "measured": 1.0, "expected": 1.0, "tolerance": 0.1, "outcome": "corrected", "erratum": 8,
+        "measured": 1.0, "expected": 1.0, "tolerance": 0.1, "outcome": "misprint", "erratum": 8,
     },
     "printed without correction": {"measured": 1.0, "expected": 1.0, "tolerance": 0.1, "printed": 2.0},
+    "false without erratum": {"measured": 2.0, "at_most": 1.0, "outcome": "false", "note": "for even n"},
+    "false without note or printed form": {"measured": 2.0, "at_most": 1.0, "outcome": "false", "erratum": 8},
+    "erratum of what holds": {"measured": 1.0, "at_most": 1.0, "erratum": 8},
     "difference without note": {"measured": 1.0, "expected": 2.0, "tolerance": 0.1, "outcome": "differs"},
 }  # fmt: skip
 
@@ -187,15 +190,15 @@ def test_a_record_holds_what_was_compared(record_file: Path) -> None:
         np.linspace(0, 1, 1000) + 1e-9,
         1e-8,
         part="Orthant probability, c > 0",
-        outcome="corrected",
+        outcome="misprint",
         erratum=8,
         printed=2.0,
         paper="Eq. 46",
         note="at 1000 angles",
     )
     check(KNOWN, Fraction(1, 3), Fraction(1, 3), 0)
-    check(KNOWN, np.float64(0.41), 0.4, within=np.array([0.39, 0.43]))
-    check(KNOWN, 3, at_least=2)
+    check(KNOWN, np.float64(0.41), 0.4, within=np.array([0.39, 0.43]), part="interval")
+    check(KNOWN, 3, at_least=2, part="bound")
     first, second, third, fourth = records.read(record_file)
     assert first["claim"] == KNOWN
     assert first["anchor"] == "claim-shen-eq46-orthant-probability-c-0"
@@ -217,7 +220,7 @@ FAILING: dict[str, tuple[dict[str, Any], str]] = {
         "agrees with the paper, but is said to differ: 1 against 1",
     ),
     "nothing to correct": (
-        {"expected": 1.0, "tolerance": 0.1, "outcome": "corrected", "erratum": 8, "printed": 1.05},
+        {"expected": 1.0, "tolerance": 0.1, "outcome": "misprint", "erratum": 8, "printed": 1.05},
         "needs no erratum 8, the printed form agrees too: 1 against 1.05",
     ),
 }
@@ -246,15 +249,15 @@ def test_a_check_that_fails_raises_although_it_cannot_be_recorded(record_file: P
 
 def test_what_is_undecided_is_recorded_with_its_reason(record_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = {"part": "every width", "sentence": "4 values in [1, 2], asked for: at most 1", "note": "few", "paper": 0.8}
-    for reason in records.REASONS:
-        claims.undecided(KNOWN, reason=reason, **said)
+    for number, reason in enumerate(records.REASONS):
+        claims.undecided(KNOWN, reason=reason, **said | {"part": f"every width, {number}"})
     found = list(records.read(record_file))
     assert [one["reason"] for one in found] == list(records.REASONS)
     assert all((one["outcome"], one["paper"], one["note"]) == ("undecided", 0.8, "few") for one in found)
     assert found[1]["sentence"] == "seeds disagree: 4 values in [1, 2], asked for: at most 1; few"
-    assert found[1]["anchor"] == anchor(KNOWN, "every width")
+    assert found[1]["anchor"] == anchor(KNOWN, "every width, 1")
     line = capsys.readouterr().out.splitlines()[1]
-    assert line == "◇ ran, undecided · shen-eq46 (every width): " + found[1]["sentence"]
+    assert line == "◇ ran, undecided · shen-eq46 (every width, 1): " + found[1]["sentence"]
 
 
 @pytest.mark.parametrize(
@@ -277,7 +280,7 @@ def test_an_undecided_part_without_its_reason_is_refused(changes: Any, message: 
 
 @pytest.mark.parametrize("outcome", ["undecided", "fails", "not yet"])
 def test_no_comparison_is_said_to_fail_or_to_be_undecided(outcome: str, record_file: Path) -> None:
-    with pytest.raises(ValueError, match="known: holds, reduced, corrected, differs"):
+    with pytest.raises(ValueError, match="known: holds, reduced, misprint, false, differs"):
         check(KNOWN, 1.0, 1.0, 0.1, outcome=outcome)
     assert not record_file.exists()
 
@@ -285,6 +288,82 @@ def test_no_comparison_is_said_to_fail_or_to_be_undecided(outcome: str, record_f
 def test_without_a_record_file_a_check_only_prints(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     check(KNOWN, 1.0, 1.0, 0.1, part="one")
     assert capsys.readouterr().out.startswith("✓ holds · shen-eq46 (one): 1 against 1")
+
+
+# --- a part twice
+
+
+def test_a_part_of_a_claim_is_checked_once_on_a_page(record_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(KNOWN, 1.0, 1.0, 0.1, part="angle")
+    twice = "page 'notebooks/two_point/binary_sequences' has two checks of shen-eq46 with the same part 'angle'"
+    with pytest.raises(ValueError, match=twice):
+        check(KNOWN, 2.0, 2.0, 0.1, part="angle")
+    with pytest.raises(ValueError, match=twice):
+        claims.undecided(KNOWN, part="angle", reason="not converged", sentence="s")
+    with pytest.raises(ClaimFailed, match="does not hold") as failed:  # what fails says so first
+        check(KNOWN, 1.0, 2.0, 0.1, part="angle")
+    assert re.match(twice, str(failed.value.__cause__))
+    assert len(list(records.read(record_file))) == 1
+    check(KNOWN, 1.0, 1.0, 0.1, part="another angle")
+    check("shen-eq47", 1.0, 1.0, 0.1, part="angle")
+    check(KNOWN, 1.0, 1.0, 0.1)
+    with pytest.raises(ValueError, match="same part ''"):
+        check(KNOWN, 1.0, 1.0, 0.1)
+    monkeypatch.setenv("BOOK_PAGE", "notebooks/two_point/ising_chain")
+    check(KNOWN, 1.0, 1.0, 0.1, part="angle")
+    assert len(list(records.read(record_file))) == 5
+
+
+def test_a_cell_may_be_run_again_where_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BOOK_RECORDS", raising=False)
+    for _ in range(2):
+        check(KNOWN, 1.0, 1.0, 0.1, part="angle")
+
+
+# --- false as stated, remarks, conditions
+
+
+def test_a_statement_is_false_where_a_counterexample_fails_it(record_file: Path) -> None:
+    check(KNOWN, 1.5, at_most=1.0, outcome="false", erratum=8, note="true for even n", part="counterexample")
+    with pytest.raises(ClaimFailed, match="is said to be false: 0"):
+        check(KNOWN, 0.5, at_most=1.0, outcome="false", erratum=8, note="true for even n", part="none")
+    said, failed = records.read(record_file)
+    assert (said["outcome"], said["erratum"], said["note"]) == ("false", 8, "true for even n")
+    assert "(erratum 8); true for even n" in said["sentence"] and "printed" not in said["sentence"]
+    assert (failed["outcome"], failed["stated"]) == ("fails", "false")
+
+
+def test_a_statement_is_false_where_what_survives_agrees_and_the_printed_form_does_not(record_file: Path) -> None:
+    check(KNOWN, 0.5, 0.5, 0.01, outcome="false", erratum=8, printed=0.7, part="a")
+    with pytest.raises(ClaimFailed, match="needs no erratum 8"):
+        check(KNOWN, 0.5, 0.5, 0.01, outcome="false", erratum=8, printed=0.505, part="b")
+    with pytest.raises(ClaimFailed, match="does not hold"):  # nothing survives
+        check(KNOWN, 0.5, 0.6, 0.01, outcome="false", erratum=8, printed=0.7, part="c")
+    outcomes = [(one["outcome"], one["printed"]) for one in records.read(record_file)]
+    assert outcomes == [("false", 0.7), ("fails", 0.505), ("fails", 0.7)]
+
+
+def test_remarks_and_conditions_are_recorded_and_shown(record_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    check(KNOWN, 1.0, 1.0, 0.1, part="a", condition="as printed")
+    check(KNOWN, 1.0, 1.0, 0.1, part="b", remark=True)
+    claims.undecided(KNOWN, part="c", reason="not converged", sentence="s", condition="to plateau", remark=True)
+    with pytest.raises(ClaimFailed):
+        check(KNOWN, 1.0, 2.0, 0.1, part="d", condition="as printed", remark=True)
+    shown = capsys.readouterr().out
+    found = [(one["condition"], one["remark"]) for one in records.read(record_file)]
+    assert found == [("as printed", False), ("", True), ("to plateau", True), ("as printed", True)]
+    for told in ("(a, as printed): ", "(b, a remark): ", "(c, to plateau, a remark): "):
+        assert told in shown
+
+
+@pytest.mark.parametrize("condition", ["for long", "To plateau", None])
+def test_an_unknown_condition_is_refused(condition: Any, record_file: Path) -> None:
+    allowed = "allowed: '', 'as printed', 'to plateau'"
+    with pytest.raises(ValueError, match=f"unknown condition {condition!r}, {allowed}"):
+        check(KNOWN, 1.0, 1.0, 0.1, condition=condition)
+    with pytest.raises(ValueError, match=allowed):
+        claims.undecided(KNOWN, part="p", reason="not converged", sentence="s", condition=condition)
+    assert not record_file.exists()
 
 
 def test_a_torn_last_line_is_left_out_and_cut_off_by_the_next_record(record_file: Path) -> None:
@@ -317,7 +396,10 @@ def test_a_broken_line_in_the_middle_is_named(record_file: Path) -> None:
 
 def test_processes_that_append_at_once_leave_whole_lines(tmp_path: Path) -> None:
     path = tmp_path / "shared.jsonl"
-    program = "from lib.report.claims import check\nfor _ in range(50): check('shen-eq46', 1, 1, 0.1, note='n' * 500)"
+    program = (
+        "import os\nfrom lib.report.claims import check\n"
+        "for number in range(50): check('shen-eq46', 1, 1, 0.1, note='n' * 500, part=f'{number} of {os.getpid()}')"
+    )
     environment = {**os.environ, "BOOK_RECORDS": str(path)}
     running = [
         subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.DEVNULL) for _ in range(2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from lib.report import records, scorecard
 from lib.report.catalogue import PAPERS, catalogue
 from lib.report.claims import check
-from lib.report.scorecard import counting, counts, load_records, rows, text_table
+from lib.report.scorecard import counting, counts, load_records, part_counts, rows, text_table
 from lib.report.scorecard_html import Counts, Table, paper_value, recorded
 
 PAGE = "notebooks/two_point/binary_sequences"
@@ -36,6 +37,12 @@ def record(claim: str = "shen-eq46", outcome: str = "holds", part: str = "", **c
     }
 
 
+def counts_of(*made_up: records.Record) -> Counts:
+    shown = rows(made_up)
+    older = counts([row for row in shown if row.older])
+    return Counts({}, counts(shown), older, part_counts(shown), "")
+
+
 def status(*made_up: records.Record, claim: str = "shen-eq46") -> str:
     return next(row.status for row in rows(made_up) if row.claim.id == claim)
 
@@ -52,10 +59,13 @@ def test_without_records_every_claim_is_not_yet() -> None:
     [
         (["holds"], "holds"),
         (["holds", "reduced"], "reduced"),
-        (["holds", "corrected"], "corrected"),
-        (["corrected", "reduced", "holds"], "reduced"),
+        (["holds", "misprint"], "misprint"),
+        (["misprint", "reduced", "holds"], "reduced"),
         (["reduced", "undecided", "holds"], "undecided"),
-        (["holds", "differs", "corrected", "reduced", "undecided"], "differs"),
+        (["undecided", "misprint"], "undecided"),
+        (["holds", "false", "misprint", "reduced", "undecided"], "false"),
+        (["false", "differs"], "differs"),
+        (["holds", "differs", "misprint", "reduced", "undecided"], "differs"),
         (["differs", "fails", "holds"], "fails"),
     ],
 )
@@ -63,6 +73,64 @@ def test_a_claim_has_the_worst_verdict_of_its_parts(outcomes: list[str], worst: 
     parts = [record(outcome=outcome, part=str(number)) for number, outcome in enumerate(outcomes)]
     assert status(*parts) == worst
     assert status(*reversed(parts)) == worst
+
+
+REMARK = {"remark": True, "part": "a remark"}
+
+
+def test_a_claim_does_not_fail_with_its_remarks() -> None:
+    for outcome in ("false", "differs", "misprint"):
+        wrong = record(outcome=outcome, **REMARK)
+        row = next(row for row in rows([record(part="theorem"), wrong]) if row.parts)
+        assert (row.status, row.decisive["part"], len(row.parts)) == ("holds", "theorem", 2)
+        assert row.share == "1 of 2 parts holds" and row.share in text_table(row.parts)
+        assert part_counts([row])[outcome] == 1 and counts([row])[outcome] == 0
+        assert status(record(part="theorem"), wrong | {"remark": False}) == outcome  # as a part of the claim it decides
+
+
+def test_what_decides_nothing_about_a_remark_leaves_its_claim_alone() -> None:
+    open_remark = record(outcome="undecided", reason="not converged", **REMARK)
+    assert status(record(part="theorem"), open_remark) == "holds"
+    assert status(record(part="theorem"), open_remark | {"remark": False}) == "undecided"
+
+
+def test_a_claim_fails_with_the_check_of_a_remark() -> None:
+    broken = record(outcome="fails", **REMARK)
+    assert status(record(part="theorem"), broken) == "fails"
+    row = next(row for row in rows([record(part="theorem"), broken]) if row.parts)
+    assert row.decisive["part"] == "a remark" and row.share == "1 of 2 parts fails"
+
+
+def test_a_claim_of_which_only_remarks_were_checked_is_as_the_worst_of_these() -> None:
+    assert status(record(**REMARK)) == "holds"
+    both = [record(outcome="misprint", part="theorem"), record(outcome="misprint", **REMARK)]
+    assert next(row for row in rows(both) if row.parts).share == ""
+    assert status(record(**REMARK), record(outcome="false", remark=True, part="b")) == "false"
+
+
+def test_not_yet_means_that_nothing_ran() -> None:
+    for part in (record(outcome="undecided", reason="precondition not met"), record(outcome="fails"), record(**REMARK)):
+        assert status(part) != "not yet" and counts(rows([part]))["not yet"] == len(catalogue()) - 1
+    assert status(record(claim="shen-eq47")) == "not yet"
+
+
+def test_each_part_shows_its_condition_and_that_it_is_a_remark(folders: tuple[Path, Path]) -> None:
+    parts = [
+        made_by("new", part="a", condition="as printed"),
+        made_by("new", part="b", condition="to plateau", outcome="undecided", reason="not converged",
+                sentence="not converged: nats above the optimum"),
+        made_by("new", part="c", remark=True),
+        made_by("new", part="d", condition="as printed", remark=True),
+        made_by("new", part="e"),
+    ]  # fmt: skip
+    write(folders[0], *parts)
+    text, page = text_table(loaded(folders)), table(*loaded(folders)).text
+    assert "✓ a [as printed]: 1 against 1" in text and "◇ b [to plateau]: not converged: nats above" in text
+    assert "✓ c [remark]: " in text and "✓ d [as printed, remark]: " in text and "✓ e: " in text
+    for told in ("a [as printed]", "b [to plateau]", "c [remark]", "d [as printed, remark]"):
+        assert told in page
+    assert page.count("[as printed") == 2 and "e [" not in page
+    assert "not converged" in page.split("more checks")[0]  # b decides, and says why it does not
 
 
 def test_the_highest_profile_wins_whatever_the_order() -> None:
@@ -88,7 +156,7 @@ def test_a_check_on_another_page_is_another_part() -> None:
 def test_records_of_one_claim_leave_the_others_not_yet() -> None:
     found = counts(rows([record()]))
     assert found.pop("holds") == 1 and found.pop("not yet") == len(catalogue()) - 1
-    assert set(found) == {"reduced", "corrected", "undecided", "differs", "fails"} and not any(found.values())
+    assert set(found) == {"reduced", "misprint", "false", "undecided", "differs", "fails"} and not any(found.values())
 
 
 def test_a_record_of_an_unknown_claim_is_refused() -> None:
@@ -102,17 +170,19 @@ def test_an_unknown_paper_lists_the_papers() -> None:
 
 
 def test_the_text_table_names_every_claim_once_with_symbol_word_and_counts() -> None:
-    text = text_table([record(part="angle"), record(claim="shen-eq53", outcome="corrected", erratum=12, printed=2.0)])
+    text = text_table([record(part="angle"), record(claim="shen-eq53", outcome="misprint", erratum=12, printed=2.0)])
     lines = text.splitlines()
     for claim in catalogue().values():
         assert sum(f" {claim.id} " in line for line in lines) == 1
     assert any(line.startswith("✓ holds") and "shen-eq46" in line for line in lines)
     assert any("angle: 1 against 1" in line and "[smoke]" in line for line in lines)
     assert lines[-1] == (
-        "74 claims: 1 holds · 0 holds at reduced scale · 1 corrected · 0 differs · 0 ran, undecided · 72 not yet; "
-        "of which 0 rest on records of older code"
+        f"{len(catalogue())} claims: 1 holds · 0 holds at reduced scale · 1 misprint · 0 false as stated · 0 differs · "
+        f"0 ran, undecided · {len(catalogue()) - 2} not yet; of which 0 rest on records of older code"
     )
-    assert text_table([], paper="ngram2024").count("\n") == 13
+    assert lines[-2].startswith("2 parts: 1 holds · 0 holds at reduced scale · 1 misprint · ")
+    assert lines[-2].endswith("· 0 ran, undecided")
+    assert text_table([], paper="ngram2024").count("\n") == 14
 
 
 def test_records_come_from_the_committed_folder_and_from_the_build(
@@ -183,7 +253,7 @@ def table(*made_up: records.Record, paper: str = "shen2019") -> _Page:
 
 def test_the_page_links_to_the_verdict_and_to_the_erratum(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BOOK_PAGE", "book/scorecard")
-    corrected = record(claim="shen-eq53", outcome="corrected", erratum=12, printed=0.0, part="bias", note="<small>")
+    corrected = record(claim="shen-eq53", outcome="misprint", erratum=12, printed=0.0, part="bias", note="<small>")
     page = table(record(), corrected)
     assert page.all("a", "href") == [
         f"../{PAGE}.html#claim-shen-eq46",
@@ -239,7 +309,7 @@ def test_a_folded_check_names_its_page_and_profile_only_where_they_are_others() 
         ([("a", "holds", None), ("b", "holds", None)], "a"),
         ([("a", "holds", None), ("b", "holds", 0.79)], "b"),
         ([("a", "holds", 0.79), ("b", "differs", None)], "b"),
-        ([("a", "reduced", None), ("b", "corrected", 0.79), ("c", "reduced", 1.0)], "c"),
+        ([("a", "reduced", None), ("b", "misprint", 0.79), ("c", "reduced", 1.0)], "c"),
     ],
 )
 def test_the_worst_part_decides_and_of_several_the_one_with_a_value_of_the_paper(
@@ -260,12 +330,14 @@ def test_no_part_decides_where_nothing_was_checked() -> None:
         (["holds"], ""),
         (["differs", "differs"], ""),
         (["holds", "differs"], "1 of 2 parts differs"),
-        (["differs", "corrected", "differs"], "2 of 3 parts differ"),
-        (["holds", "corrected"], "1 of 2 parts is corrected"),
+        (["differs", "misprint", "differs"], "2 of 3 parts differ"),
+        (["holds", "misprint"], "1 of 2 parts has a misprint"),
         (["reduced", "holds", "reduced"], "2 of 3 parts hold at reduced scale"),
         (["undecided", "holds", "holds", "reduced"], "1 of 4 parts is undecided"),
         (["undecided", "undecided", "holds"], "2 of 3 parts are undecided"),
         (["undecided", "differs"], "1 of 2 parts differs"),
+        (["false", "misprint"], "1 of 2 parts is false as stated"),
+        (["false", "holds", "false"], "2 of 3 parts are false as stated"),
         (["fails", "holds"], "1 of 2 parts fails"),
         (["fails", "fails", "differs"], "2 of 3 parts fail"),
     ],
@@ -331,7 +403,7 @@ def test_a_claim_that_differs_shows_what_the_paper_says() -> None:
     claim = catalogue()["shen-eq46"]
     assert paper_value(claim, record(outcome="differs", expected=0.25)) == "0.25"
     assert paper_value(claim, record(outcome="differs", expected=None, tolerance=None, at_most=0.5)) == "≤ 0.5"
-    assert paper_value(claim, record(outcome="corrected", printed=0.75)) == "0.75"
+    assert paper_value(claim, record(outcome="misprint", printed=0.75)) == "0.75"
     assert paper_value(claim, record(paper=0.79, printed=0.75)) == "0.79"
     assert paper_value(claim, record()) == ""
     assert paper_value(catalogue()["shen-params"], record()) == "1190, 126"
@@ -347,12 +419,15 @@ def test_the_note_of_the_decisive_check_is_whole_and_those_of_the_others_are_cut
 def test_counts_add_up() -> None:
     everything = rows([record(), record(claim="kerg-prop4", outcome="differs")])
     by_paper = {paper: counts([row for row in everything if row.claim.paper == paper]) for paper in PAPERS}
-    lines = counted(Counts(by_paper, counts(everything), counts([])))
-    papers, (whole, older) = [[int(cell) for cell in line] for line in lines[:4]], lines[4:]
+    lines = counted(Counts(by_paper, counts(everything), counts([]), part_counts(everything), ""))
+    papers, (whole, older, parts) = [[int(cell) for cell in line] for line in lines[:4]], lines[4:]
     assert [sum(column) for column in zip(*papers, strict=True)] == [int(cell) for cell in whole]
     assert sum(map(int, whole)) == len(catalogue())
-    assert papers[0] == [1, 0, 0, 0, 0, 25] and papers[2] == [0, 0, 0, 1, 0, 16]
-    assert older == ["0", "0", "0", "0", "0", "–"]
+    sizes = Counter(claim.paper for claim in catalogue().values())
+    assert papers[0] == [1, 0, 0, 0, 0, 0, sizes["shen2019"] - 1]
+    assert papers[2] == [0, 0, 0, 0, 1, 0, sizes["kerg2020"] - 1]
+    assert older == ["0", "0", "0", "0", "0", "0", "–"]
+    assert parts == ["1", "0", "0", "0", "1", "0", "–"]
 
 
 def counted(table: Counts) -> list[list[str]]:
@@ -372,8 +447,8 @@ def test_the_page_functions_show_what_is_recorded(
     shown = capsys.readouterr().out
     assert "✓ holds" in shown
     assert shown.strip().endswith(
-        "1 holds · 0 holds at reduced scale · 0 corrected · 0 differs · 0 ran, undecided · 73 not yet; "
-        "of which 1 rests on records of older code"
+        "1 holds · 0 holds at reduced scale · 0 misprint · 0 false as stated · 0 differs · "
+        f"0 ran, undecided · {len(catalogue()) - 1} not yet; of which 1 rests on records of older code"
     )
 
 
@@ -407,11 +482,10 @@ def test_a_record_of_older_code_says_so_everywhere(folders: tuple[Path, Path]) -
     assert page.text.count("↺ older code") == 1
     assert "laptop, 2025-12-24, commit c-old, older code old" in page.text
     assert "laptop, 2026-01-01, commit c-new, code new" in page.text
-    everything = rows(loaded(folders))
-    older = counts([row for row in everything if row.older])
-    assert counted(Counts({}, counts(everything), older)) == [
-        ["2", "0", "0", "0", "0", str(len(catalogue()) - 2)],
-        ["1", "0", "0", "0", "0", "–"],
+    assert counted(counts_of(*loaded(folders))) == [
+        ["2", "0", "0", "0", "0", "0", str(len(catalogue()) - 2)],
+        ["1", "0", "0", "0", "0", "0", "–"],
+        ["2", "0", "0", "0", "0", "0", "–"],
     ]
 
 
@@ -459,7 +533,7 @@ def test_at_one_profile_the_present_code_counts_whatever_the_dates(folders: tupl
         ("differs", "differs", "the smoke check of the present code agrees"),
         ("reduced", "differs", "the smoke check of the present code says: differs"),
         ("differs", "undecided", "the smoke check of the present code says: ran, undecided"),
-        ("holds", "corrected", "the smoke check of the present code says: corrected"),
+        ("holds", "misprint", "the smoke check of the present code says: misprint"),
     ],
 )
 def test_beside_a_laptop_record_of_older_code_stands_what_the_present_code_says(
@@ -521,10 +595,9 @@ def test_a_failing_check_is_shown_although_a_later_one_at_another_profile_passes
 
 def test_the_status_of_failing_checks_is_counted_where_there_are_any() -> None:
     for outcome, heads in (("holds", 0), ("fails", 1)):
-        everything = rows([record(outcome=outcome)])
-        markup = Counts({}, counts(everything), counts([]))._repr_html_()
-        assert markup.count("check fails") == heads
-        assert sum(int(cell) for cell in counted(Counts({}, counts(everything), counts([])))[0]) == len(catalogue())
+        shown = counts_of(record(outcome=outcome))
+        assert shown._repr_html_().count("check fails") == heads
+        assert sum(int(cell) for cell in counted(shown)[0]) == len(catalogue())
 
 
 # --- what ran and is undecided
@@ -554,6 +627,10 @@ def test_an_undecided_part_is_shown_with_reason_and_sentence_and_counted(folders
 
 BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "unknown outcome": ({"outcome": "true"}, "field outcome: .*'holds'.*given 'true'"),
+    "former outcome": ({"outcome": "corrected"}, "field outcome: .*'misprint'.*'false'.*given 'corrected'"),
+    "unknown condition": ({"condition": "for long"}, "field condition: .*'', 'as printed' or 'to plateau'.*given 'for"),
+    "no condition": ({"condition": None}, "field condition: .*'as printed'.*given None"),
+    "remark in words": ({"remark": "yes"}, "field remark: .*boolean.*given 'yes'"),
     "unknown profile": ({"profile": "huge"}, "field profile: .*'smoke', 'laptop' or 'paper'.*given 'huge'"),
     "number as text": ({"tolerance": "0.1"}, "field tolerance: .*number.*given '0.1'"),
     "NaN": ({"measured": float("nan")}, "field measured: .*finite.*given nan"),
@@ -608,12 +685,23 @@ def test_all_wrong_fields_of_a_record_are_named_at_once(tmp_path: Path) -> None:
         {"measured": "1/3", "expected": ["inf", -1, 2.5], "at_least": "-inf", "deviation": "inf"},
         {"measured": {"shape": [1000], "first": ["1j", "(1+2j)"]}, "paper": "as printed", "printed": {"shape": [40]}},
         {"paper": {"pg19": [1.1, 0.91]}, "provenance": {"date": "2026-01-01", "code": "abc", "seed": None}},
+        {"outcome": "false", "erratum": 8, "note": "for even n", "remark": True},
+        {"outcome": "misprint", "erratum": 8, "printed": 2.0, "condition": "as printed"},
+        {"condition": "to plateau", "remark": False},
         {"sentence": "two\u2028lines\u0085in one", "within": [[0, 1], [2, 3]], "confidence": 0.99},
     ],
 )
 def test_what_checks_record_is_read_as_it_was_written(changes: dict[str, Any], tmp_path: Path) -> None:
     write(tmp_path / "x.jsonl", record() | changes)
     assert list(records.read(tmp_path / "x.jsonl")) == [record() | changes]
+
+
+def test_a_record_of_before_conditions_and_remarks_is_read_and_counts_as_part_of_its_claim(tmp_path: Path) -> None:
+    old = record()
+    assert not {"condition", "remark"} & set(old)
+    (tmp_path / "x.jsonl").write_text(json.dumps(old) + "\n")
+    assert list(records.read(tmp_path / "x.jsonl")) == [old]
+    assert status(old, record(outcome="differs", **REMARK)) == "holds"
 
 
 def test_a_line_that_was_torn_inside_a_character_is_left_out(tmp_path: Path) -> None:

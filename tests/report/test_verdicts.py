@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from lib.information.intervals import UNKNOWN, Interval
 from lib.report import claims
-from lib.report.verdicts import DISSENT, TOO_WIDE, UNMET, Decision, decide, judge, judge_printed
+from lib.report.gate import Plateau
+from lib.report.verdicts import DISSENT, TOO_WIDE, UNCONVERGED, UNMET, Decision, decide, judge, judge_printed
 
 NAN = math.nan
 NUMBERS = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, NAN])
@@ -107,6 +108,7 @@ def test_a_judgement_is_recorded_as_what_it_is(monkeypatch: pytest.MonkeyPatch) 
     assert np.array_equal(said[2]["measured"], [2, 3, 4, 2]) and said[2]["note"] == "too few epochs"
     assert left_open == [{
         "claim": "shen-fig1a", "part": "p", "reason": "seeds disagree", "note": "", "paper": None,
+            "condition": "", "remark": False,
         "sentence": "4 values in [0, 4], asked for: at most 1 in every seed, or outside in every seed of a case",
     }]  # fmt: skip
 
@@ -205,3 +207,32 @@ def test_a_number_that_was_measured_once_agrees_or_differs() -> None:
     assert judge("l2m-tp-law", 0.3, **rule) == "differs"
     assert judge("l2m-tp-law", NAN, **rule) == "undecided"
     assert judge("l2m-tp-law", 0.1, **{**rule, "fewest": 3}) == "undecided"
+
+
+# --- trained networks
+
+
+def test_a_verdict_carries_its_condition_and_that_it_is_a_remark(capsys: pytest.CaptureFixture[str]) -> None:
+    plateau = Plateau(True, "", "near the optimum")
+    common: dict[str, Any] = {"part": "p", "explanation": "e"}
+    for condition, gate in (("as printed", None), ("to plateau", plateau), ("", None)):
+        asked = common | {"condition": condition, "plateau": gate, "remark": True}
+        judge("l2m-fig4", [0.0, 0.5, 1.0, 0.5], at_most=1.0, **asked)
+        judge("l2m-fig4", [0.0, 0.5, 2.0, 0.5], at_most=1.0, **asked)
+        judge_printed("l2m-fig4", Interval(0.9, 0.8, 1.0), 0.91, widest=0.3, **asked)
+        told = ", ".join(filter(None, ("p", condition, "a remark")))
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) == 3 and all(f"l2m-fig4 ({told}): " in line for line in lines)
+        assert [line[0] for line in lines] == ["◐", "◇", "◐"]
+
+
+def test_a_printed_number_is_gated_too(capsys: pytest.CaptureFixture[str]) -> None:
+    shut = Plateau(False, UNCONVERGED, "the loss still falls")
+    rule: dict[str, Any] = {"part": "x", "widest": 0.3, "explanation": "because", "condition": "to plateau"}
+    for value, would in ((0.91, "would agree"), (1.5, "would differ")):
+        assert judge_printed("l2m-fig4", Interval(0.9, 0.8, 1.0), value, plateau=shut, **rule) == "undecided"
+        line = capsys.readouterr().out
+        assert f"(x, to plateau): {UNCONVERGED}: the loss still falls. On these trainings the statement {would}" in line
+    wide = Interval(0.9, 0.5, 1.3)
+    assert judge_printed("l2m-fig4", wide, 0.91, plateau=shut, **rule) == "undecided"
+    assert f"{UNCONVERGED}: " in capsys.readouterr().out  # what was not trained to its end is not a question of width

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from dask.utils import key_split
 
 from lib.batch import cli
+from lib.machine import locked
 from lib.runs import store as run_store
 from lib.runs import sweep
 from lib.runs.definition import Experiment, Run, check, experiment_files, merged
@@ -137,7 +138,7 @@ def test_a_page_shows_the_first_complete_profile_or_the_fullest(monkeypatch):
         assert [record["run"] for record in found] == [run for run in Planned("").runs(expected) if run in done]
 
 
-NAMES = ["binary_sequences", "book-counts", "l2m-fig4", "l2m-fig5", "ngram-sgd", "text-information"]
+NAMES = ["binary-optimum", "binary_sequences", "book-counts", "l2m-fig4", "l2m-fig5", "ngram-sgd", "text-information"]
 
 
 def test_every_recorded_run_is_named_by_its_own_question_and_current():
@@ -273,7 +274,7 @@ def test_bad_input_that_a_run_finds_is_one_line_with_its_message(runs, store, mo
 
 
 def hold(path, ready, release):
-    with run_store._alone(path):
+    with locked(path):
         ready.set()
         release.wait(30)
 

@@ -115,12 +115,12 @@ def test_claim_about_equation_62_fails_for_the_double_sum_and_for_long_range_cou
     right = conditionals([0, coupling], beta, length, position)
     printed = conditionals([0, coupling], beta, length, position, double_sum_energy)
     long_range = conditionals([0.0, *(1.0 / np.arange(1, 8) ** 1.5)], beta, length, position)
-    claims.check("shen-eq62", right, reduced, 1e-12, outcome="corrected", printed=printed, erratum=13)
+    claims.check("shen-eq62", right, reduced, 1e-12, outcome="misprint", printed=printed, erratum=13)
     for wrong in (printed, long_range, conditionals([0, -coupling], beta, length, position)):
         with pytest.raises(claims.ClaimFailed):
             claims.check("shen-eq62", wrong, reduced, 1e-3)
     with pytest.raises(claims.ClaimFailed):  # a printed form that agrees needs no erratum
-        claims.check("shen-eq62", right, reduced, 1e-12, outcome="corrected", printed=reduced, erratum=13)
+        claims.check("shen-eq62", right, reduced, 1e-12, outcome="misprint", printed=reduced, erratum=13)
 
 
 def test_bad_input_is_refused() -> None:

@@ -73,7 +73,7 @@ def test_at_q_equal_p_direct_is_the_information_and_vclub_the_jeffreys_divergenc
     terms = gaussian_error_terms(p, p, 2)
     claims.check("l2m-direct", terms.direct, terms.information, 1e-12, part="q = p")
     claims.check("l2m-vclub", terms.vclub, gaussian_jeffreys(p, 2), 1e-10, part="q = p",
-                 outcome="corrected", erratum=18, printed=terms.information)  # fmt: skip
+                 outcome="misprint", erratum=18, printed=terms.information)  # fmt: skip
     with pytest.raises(claims.ClaimFailed):  # a model that is wrong by a tenth is told apart
         claims.check("l2m-direct", gaussian_error_terms(p, p + 0.1 * np.eye(6), 2).direct, terms.information, 1e-12)
     with pytest.raises(claims.ClaimFailed):  # what the printed reading would need

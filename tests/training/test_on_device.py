@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 import lib.training
+from experiments.books.task import DocumentWindows
 from experiments.gaussians.task import GaussianPrediction
 from experiments.ngram_rules.task import EXAMPLES, REDUCTIONS, SentencePrediction
 from lib import ROOT
@@ -24,7 +25,6 @@ from lib.models.continuous import LAYERS
 from lib.processes import HierarchicalGaussian
 from lib.training import FitSettings, NextToken, Task, fit
 from lib.training.settings import PRECISIONS
-from lib.training.tasks import DocumentWindows
 from tests.models.rehearsed_networks import VOCABULARY, gaussian_network, tokens_in_rows
 from tests.models.stand_in_device import DEVICE, OnDevice, stand_in_device
 

@@ -1,1 +1,1 @@
-"""Scans, convolutions and attention heads, each in plain torch and compiled for the CPU."""
+"""Scans, recurrences, convolutions and attention heads, each in plain torch and compiled for the CPU."""

@@ -35,7 +35,7 @@ def share(kernel: Callable[..., None], arguments: list[Any], pieces: int, operat
 def refuse_second_derivatives() -> None:
     """Raise RuntimeError in a backward pass that is itself to be differentiated: torch would take it for a constant."""
     if torch.is_grad_enabled():
-        raise RuntimeError("compiled scans and convolutions have first derivatives only: create_graph is not allowed")
+        raise RuntimeError("compiled loops have first derivatives only: create_graph is not allowed")
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 How much a state can hold: a state rounded after every token, and one real number that remembers everything.
 
-The first has finitely many states; the second is the model behind the counter-example to Theorem 5.2.
+The first has finitely many states; the second is the model behind the counter-example to D.31-D.33 of L2M (2025).
 """
 
 from __future__ import annotations

@@ -10,6 +10,10 @@ from torch import Tensor, nn
 
 from lib.checks import whole_number
 from lib.models.base import Module, SequenceModel, seeded
+from lib.models.kernels.recurrent import lstm, rnn
+
+PLAIN = "keras"  # the start that both networks have, and the default
+SLOW_GAIN = 0.3  # of the inputs of slow modes
 
 
 class RNNState(NamedTuple):
@@ -36,20 +40,19 @@ class RecurrentLayer(Module):
     def _zeros(self, batch: int) -> Tensor:
         return self.bias.new_zeros(batch, self.width)
 
-    def _fused_arguments(self) -> tuple[list[Tensor], bool, int, float, bool, bool, bool]:
-        """Weights and settings for torch's fused kernel, whose second bias is redundant and zero here.
-
-        It asks whether it is trained; on a GPU the answer is whether there may be a backward pass, in whatever mode.
-        """
-        weights = [self.weight_ih, self.weight_hh, self.bias, torch.zeros_like(self.bias)]
-        return weights, True, 1, 0.0, torch.is_grad_enabled(), False, True
-
 
 class RNNLayer(RecurrentLayer):
     """h_t = tanh(W x_t + U h_{t-1} + b); the output is h_t."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.rnn_tanh(x, self._zeros(x.shape[0])[None], *self._fused_arguments())[0]
+        return rnn(x, self.weight_ih, self.weight_hh, self.bias, self._zeros(x.shape[0]))
+
+    def start_slow(self, longest: int) -> None:
+        """U = diag(1 - 1/tau) with ln tau uniform in 0 .. ln longest, and the rows of W times 0.3 / sqrt(tau)."""
+        with torch.no_grad():
+            tau = float(longest) ** torch.rand(self.width)
+            self.weight_hh.copy_(torch.diag(1 - 1 / tau))
+            self.weight_ih.mul_(SLOW_GAIN / tau.sqrt()[:, None])  # a mode sums about tau inputs: its variance stays
 
     def initial_state(self, batch: int) -> RNNState:
         return RNNState(self._zeros(batch))
@@ -71,9 +74,15 @@ class LSTMLayer(RecurrentLayer):
         super().__init__(inputs, width)
         nn.init.constant_(self.bias.data[width : 2 * width], forget_bias)
 
+    def start_chrono(self, longest: int) -> None:
+        """b_f = ln u with u uniform in 1 .. longest - 1, and b_i = -b_f."""
+        with torch.no_grad():
+            forget = torch.empty(self.width).uniform_(1, longest - 1).log()
+            self.bias[: 2 * self.width] = torch.cat([-forget, forget])
+
     def forward(self, x: Tensor) -> Tensor:
-        zeros = self._zeros(x.shape[0])[None]
-        return torch.lstm(x, (zeros, zeros), *self._fused_arguments())[0]
+        zeros = self._zeros(x.shape[0])
+        return lstm(x, self.weight_ih, self.weight_hh, self.bias, zeros, zeros)[0]
 
     def initial_state(self, batch: int) -> LSTMState:
         return LSTMState(self._zeros(batch), self._zeros(batch))
@@ -93,15 +102,32 @@ class VanillaRNN(SequenceModel):
     """Elman network on an embedding of size 2, as in Shen (2019), App. E.1.1: `depth` layers of `width` neurons.
 
     State: h of every layer, depth x width numbers. seed: int or numpy Generator, of the initial weights.
-    Embeddings start uniform in +-0.05, kernels Glorot uniform, recurrence orthogonal, biases zero.
+    Embeddings start uniform in +-0.05, kernels Glorot uniform, recurrence orthogonal, biases zero: start "keras". With
+    "slow" every unit of every layer is a leaky mode of its own that forgets within tau steps, ln tau uniform in
+    0 .. ln `longest`: U = diag(1 - 1/tau), and the rows of the kernel are multiplied by 0.3 / sqrt(tau). The law of tau
+    and the gain are choices of this book, the units those of a leaky RNN (Tallec and Ollivier 2018).
+    Raises ValueError for another start, and for a `longest` that is missing, below 2, or given with "keras".
     """
 
+    variants = ({}, {"start": "slow", "longest": 20})
+
     def __init__(
-        self, vocabulary: int, width: int, depth: int = 1, *, embedding: int = 2, seed: int | np.random.Generator = 0
+        self,
+        vocabulary: int,
+        width: int,
+        depth: int = 1,
+        *,
+        embedding: int = 2,
+        start: str = PLAIN,
+        longest: int | None = None,
+        seed: int | np.random.Generator = 0,
     ) -> None:
+        times = _longest(start, "slow", longest)
         with seeded(seed):
-            sizes = _sizes(width, depth, embedding)
-            layers = [RNNLayer(inputs, width) for inputs in sizes]
+            layers = [RNNLayer(inputs, width) for inputs in _sizes(width, depth, embedding)]
+            if times is not None:
+                for layer in layers:
+                    layer.start_slow(times)
             super().__init__(vocabulary, embedding, layers, width)
             nn.init.uniform_(self.embedding.weight, -0.05, 0.05)
 
@@ -109,11 +135,16 @@ class VanillaRNN(SequenceModel):
 class LSTM(SequenceModel):
     """LSTM on an embedding of size 2, as in Shen (2019), App. E.1.1: `depth` layers of `width` cells.
 
-    State: h and c of every layer, 2 x depth x width numbers. Initial weights as in `VanillaRNN`. forget_bias: 0 is
-    what the paper says (biases start at zero); Keras itself starts the bias of the forget gate at 1.
+    State: h and c of every layer, 2 x depth x width numbers. Initial weights as in `VanillaRNN`, with start "keras".
+    forget_bias: 0 is what the paper says (biases start at zero); Keras itself starts the bias of the forget gate at 1.
+    With start "chrono" every cell of every layer remembers for a time of its own, up to `longest` steps: b_f = ln u
+    with u uniform in 1 .. longest - 1, b_i = -b_f, all other biases zero (Tallec and Ollivier 2018, Can recurrent
+    neural networks warp time?).
+    Raises ValueError for another start, for a `longest` that is missing, below 2, or given with "keras", and for a
+    forget_bias beside "chrono".
     """
 
-    variants = ({}, {"forget_bias": 1.0})
+    variants = ({}, {"forget_bias": 1.0}, {"start": "chrono", "longest": 20})
 
     def __init__(
         self,
@@ -123,10 +154,18 @@ class LSTM(SequenceModel):
         *,
         embedding: int = 2,
         forget_bias: float = 0.0,
+        start: str = PLAIN,
+        longest: int | None = None,
         seed: int | np.random.Generator = 0,
     ) -> None:
+        times = _longest(start, "chrono", longest)
+        if times is not None and forget_bias != 0:
+            raise ValueError(f"forget_bias: start 'chrono' draws it; leave it out, got {forget_bias}")
         with seeded(seed):
             layers = [LSTMLayer(inputs, width, forget_bias) for inputs in _sizes(width, depth, embedding)]
+            if times is not None:
+                for layer in layers:
+                    layer.start_chrono(times)
             super().__init__(vocabulary, embedding, layers, width)
             nn.init.uniform_(self.embedding.weight, -0.05, 0.05)
 
@@ -135,3 +174,16 @@ def _sizes(width: int, depth: int, embedding: int) -> list[int]:
     """Input size of every layer."""
     whole_number(width, "width", 1)
     return [whole_number(embedding, "embedding", 1)] + [width] * (whole_number(depth, "depth", 1) - 1)
+
+
+def _longest(start: str, other: str, longest: int | None) -> int | None:
+    """The longest time of the other start, None for the plain one."""
+    if start not in (PLAIN, other):
+        raise ValueError(f"start: {PLAIN} or {other} is allowed, got {start!r}")
+    if start == PLAIN:
+        if longest is not None:
+            raise ValueError(f"longest: belongs to start {other!r}; leave it out with {start!r}, got {longest}")
+        return None
+    if longest is None:
+        raise ValueError(f"longest: start {other!r} needs the longest time to remember, in tokens")
+    return whole_number(longest, "longest", 2)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from lib.checks import whole_number
 from lib.models.base import Module, SequenceModel, seeded
+from lib.models.kernels.recurrent import rnn
 from lib.models.recurrent.basic import RecurrentLayer
 
 TRANSITIONS = ("uniform", "orthogonal", "zero")
@@ -137,7 +138,7 @@ class ReluRNNLayer(RecurrentLayer):
         return self.weight_ih
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.rnn_relu(x, self._zeros(x.shape[0])[None], *self._fused_arguments())[0]
+        return rnn(x, self.weight_ih, self.weight_hh, self.bias, self._zeros(x.shape[0]), "relu")
 
     def initial_state(self, batch: int) -> HiddenState:
         return HiddenState(self._zeros(batch))

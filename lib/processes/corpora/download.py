@@ -6,14 +6,11 @@ which knows the index or the mirror of this machine, asks for them.
 
 from __future__ import annotations
 
-import contextlib
 import io
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +19,7 @@ import requests
 from pydantic import BaseModel, ConfigDict
 from tqdm import tqdm
 
-from lib.machine import write_whole
+from lib.machine import locked, write_whole
 from lib.processes.corpora.catalogue import Entry, Source, TextFile
 from lib.processes.corpora.places import CacheUnwritable, cache_folder, pooch, writing_to
 from lib.processes.corpora.reading import check, digest
@@ -62,7 +59,7 @@ class ResumingDownloader:
     def __call__(self, url: str, output_file: Any, _pooch: Any = None, check_only: bool = False) -> bool | None:
         if check_only:
             return bool(requests.head(url, timeout=CONNECT_SECONDS, allow_redirects=True).ok)
-        with _alone_in(self.target.parent):
+        with locked(self.target.parent):  # one download at a time, or two would write to the same partial file
             if self._arrived():
                 shutil.copyfile(self.target, output_file)
                 return None
@@ -137,23 +134,6 @@ class ResumingDownloader:
 def _length(content_range: str) -> int | None:
     total = content_range.rpartition("/")[2]
     return int(total) if total.isdigit() else None
-
-
-@contextlib.contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """One download at a time in a folder, so that two notebooks never write to the same partial file."""
-    try:
-        import fcntl
-    except ImportError:  # not on this operating system: the checksum still rejects a mixed file
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # some network drives know no locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def fetch_source(entry: Entry, source: Source, progress: bool = True) -> Path:

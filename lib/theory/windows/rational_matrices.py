@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sympy import isprime
+from sympy import QQ, isprime
+from sympy.polys.matrices import DomainMatrix
 
 
 def integer_multiple(matrix: ArrayLike) -> NDArray[Any]:
@@ -39,22 +41,15 @@ def square_integer_multiple(matrix: ArrayLike) -> NDArray[Any]:
 
 
 def exact_rank_profile(matrix: ArrayLike) -> list[int]:
-    """Ranks of the first 1, 2, ..., rows of a matrix, exact: row by row elimination in integers.
+    """Ranks of the first 1, 2, ..., rows of a matrix, exact: one for every row.
 
-    Returns one rank for every row. Raises ValueError as `integer_multiple` does. Cost O(rows rank columns)
-    products of integers, which grow to about rank times the digits of the entries.
+    A row raises the rank where the reduced echelon form of the transpose has a pivot. Raises ValueError as
+    `integer_multiple` does. Cost O(rows rank columns) products of fractions, which grow to about rank times the digits
+    of the entries.
     """
-    pivots: list[tuple[int, NDArray[Any]]] = []
-    ranks = []
-    for row in integer_multiple(matrix):
-        for column, pivot in pivots:
-            if row[column]:
-                row = row * pivot[column] - pivot * row[column]
-        left = np.flatnonzero(row)
-        if left.size:
-            pivots.append((int(left[0]), row // math.gcd(*row.tolist())))
-        ranks.append(len(pivots))
-    return ranks
+    transpose = integer_multiple(matrix).T
+    _, pivots = DomainMatrix([[QQ(entry) for entry in row] for row in transpose], transpose.shape, QQ).rref()
+    return [bisect_right(pivots, row) for row in range(transpose.shape[1])]
 
 
 def exact_rank(matrix: ArrayLike) -> int:

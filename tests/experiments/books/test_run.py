@@ -13,6 +13,7 @@ import torch
 from experiments.books import run as book_run
 from experiments.books import texts as book_texts
 from experiments.books.run import by_position, check, position_bins, run
+from experiments.books.task import DocumentWindows, window_losses
 from experiments.books.texts import named_documents, shelves, uses
 from lib.information.documents.windows import document_windows
 from lib.models import create
@@ -22,7 +23,6 @@ from lib.processes.corpora.reading import sentence_starts
 from lib.processes.corpora.tokens import BytePairs
 from lib.runs.definition import Experiment
 from lib.runs.definition import check as check_runs
-from lib.training.tasks import DocumentWindows, window_losses
 
 CPU = torch.device("cpu")
 TEXTS = ["The cat sat. Where was it? On the mat, said Mr. Brown. " * 20, "A dog barked! Nobody came. " * 40]

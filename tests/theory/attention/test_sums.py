@@ -113,7 +113,7 @@ def disagreements(ordered: bool) -> int:
 
 def test_proposition_3_needs_ordered_compositions() -> None:
     claims.check(
-        "kerg-prop3", disagreements(True), at_most=0, outcome="corrected", printed=disagreements(False), erratum=26
+        "kerg-prop3", disagreements(True), at_most=0, outcome="misprint", printed=disagreements(False), erratum=26
     )
     with pytest.raises(claims.ClaimFailed):
         claims.check("kerg-prop3", disagreements(False), at_most=0)
@@ -178,7 +178,7 @@ def test_the_gap_of_remark_15_does_not_close() -> None:
         table = AttentionSums(t, 300, 3)
         lower, upper = table.theta_bounds(300, 2)
         assert upper - lower == Fraction(2, t) - Fraction(2, t + 299)
-        claims.check("kerg-lemma10-12", float(upper - lower), 2 / t, 0.01, outcome="corrected", printed=0.0, erratum=25)
+        claims.check("kerg-lemma10-12", float(upper - lower), 2 / t, 0.01, outcome="misprint", printed=0.0, erratum=25)
         gaps = [float(np.subtract(*table.theta_bounds(k, 3)[::-1])) for k in (30, 100, 300)]
         assert gaps[0] < gaps[1] < gaps[2]  # and for s = 3 it grows
     with pytest.raises(claims.ClaimFailed):
@@ -206,7 +206,7 @@ def test_the_remainder_of_lemma_12_grows_with_a_power_of_the_logarithm(t: int) -
     for s in (3, 4, 5):
         right = leading_coefficient(t, s)
         claims.check(
-            "kerg-lemma10-12", leading(t, s), right, 0.01, relative=True, outcome="corrected", printed=0.0, erratum=25
+            "kerg-lemma10-12", leading(t, s), right, 0.01, relative=True, outcome="misprint", printed=0.0, erratum=25
         )
         with pytest.raises(claims.ClaimFailed):
             claims.check("kerg-lemma10-12", leading(t, s), leading_coefficient(t + 1, s), 0.01, relative=True)

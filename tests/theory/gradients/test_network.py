@@ -274,7 +274,7 @@ def test_the_check_that_slips_are_visible_fails_under_equal_weights():
 def test_the_check_of_the_first_block_fails_with_a_trailing_factor_as_printed():
     network, x = network_of(activation="linear", attention="uniform"), sequence()
     V, right = network.V.detach().numpy(), automatic(network, x, 4)[0]
-    claims.check("kerg-lemma5-6", right, 1.25 * np.eye(4), 1e-12, outcome="corrected", printed=1.25 * V, erratum=27)
+    claims.check("kerg-lemma5-6", right, 1.25 * np.eye(4), 1e-12, outcome="misprint", printed=1.25 * V, erratum=27)
     with pytest.raises(claims.ClaimFailed):
         claims.check("kerg-lemma5-6", right, 1.25 * V, 1e-12)
 
@@ -300,7 +300,7 @@ def test_the_check_of_lemma_eight_fails_as_printed_but_not_in_a_linear_network()
     totals = total_gradients(states, partial)
     right, printed = (recurrent_gradient(states, totals, form)["V"] for form in ("corrected", "printed"))
     expected = network.V.grad.numpy()
-    claims.check("kerg-lemma7-8", expected, right, 1e-12, outcome="corrected", printed=printed, erratum=27)
+    claims.check("kerg-lemma7-8", expected, right, 1e-12, outcome="misprint", printed=printed, erratum=27)
     with pytest.raises(claims.ClaimFailed):
         claims.check("kerg-lemma7-8", expected, printed, 1e-12)
     linear = read_states(network_of(activation="linear"), sequence())

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.processes import PowerLawBinary
-from lib.processes.binary.sign import orthant_probability, sign_block_law, sign_mutual_information
+from experiments.binary_sequences.orthant import orthant_probability, sign_block_law
+from lib.processes import PowerLawBinary, sign_mutual_information
 
 
 @pytest.mark.parametrize("n", range(1, 7))

@@ -13,13 +13,13 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from experiments.natural_corpora.uniformity import CONFIDENCE, block_bootstrap
 from lib.information.documents.segments import (
     checked_offsets,
     pair_numbers,
     sampling_floor,
     segmented_mutual_information,
 )
-from lib.information.documents.uniformity import CONFIDENCE, block_bootstrap
 
 Floats = npt.NDArray[np.float64]
 Interval = tuple[float, float]

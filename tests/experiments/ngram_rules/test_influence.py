@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.ngram_rules.sensitivity import influence
 from lib.models import create
-from lib.models.probes.sensitivity import influence
 
 
 class Remembers:

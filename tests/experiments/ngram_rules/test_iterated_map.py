@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from lib.models.probes.sensitivity import iterated_norms, local_norms, power_norms, spectrum, state_ratios
+from experiments.ngram_rules.sensitivity import iterated_norms, local_norms, power_norms, spectrum, state_ratios
 
 RANDOM = np.random.default_rng(0)
 A = RANDOM.standard_normal((6, 6)) / 2

@@ -1,0 +1,1 @@
+"""What a generated token costs."""

@@ -1,0 +1,191 @@
+"""The gate: which trainings may speak for an architecture.
+
+A network that was stopped early shows what its training did, not what it can do. So a statement about an architecture,
+to its favour or against it, needs trainings that had reached a plateau. Two ways lead through the gate:
+
+- `near_optimum`: the smallest loss that any predictor can have is known, and every seed is close to it;
+- `settled`: else, twice the budget, other rates and other starts bring nothing, and the seeds agree.
+
+`plateau_of` asks recorded runs for both. The slope at the end of a schedule that takes the rate to zero is no evidence,
+nor is patience at a constant rate.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lib.report.records import REASONS
+
+CLOSE = 0.1  # nats a sequence above the optimum
+SHARE = 0.1  # of the effect that decides, which a longer or another training may change
+FEWEST = 3  # seeds
+UNCONVERGED, DISSENT, _, UNMET = REASONS
+
+
+@dataclass(frozen=True)
+class Plateau:
+    """reached, or the reason why not, one of ``records.REASONS``; sentence: what was found, and what was asked for."""
+
+    reached: bool
+    reason: str
+    sentence: str
+
+
+def near_optimum(
+    excess: Mapping[str, Sequence[float]], *, effect: float | None = None, fewest: int = FEWEST
+) -> Plateau:
+    """Is every seed of every network close to the smallest loss possible?
+
+    excess: by network the validation loss of its seeds minus the optimum, in nats a sequence; NaN where the optimum or
+    a run is missing. Asked for is at most `CLOSE`, or `SHARE` of the `effect` that decides (in nats a sequence) if that
+    is more. Not converged if a network has no seed that is close; seeds disagree if it has some; a precondition is not
+    met with fewer than `fewest` seeds, where a number is missing, or where one is below zero by more than the bound, of
+    a wrong optimum. Raises ValueError without networks, for a negative or missing effect, and for infinite excesses.
+    """
+    if not excess:
+        raise ValueError("at least one network is needed, got none")
+    bound = CLOSE if effect is None else max(CLOSE, SHARE * _positive(effect))
+    told, failing = [], []
+    for name, given in excess.items():
+        values = _losses(given, name)
+        if len(values) < fewest or np.isnan(values).any():
+            missing = f"{name}: {np.count_nonzero(~np.isnan(values))} seeds with a known excess, {fewest} are needed"
+            return Plateau(False, UNMET, missing)
+        if values.min() < -bound:
+            return Plateau(False, UNMET, f"{name}: {values.min():.2g} nats a sequence, below the given optimum")
+        close = np.count_nonzero(values <= bound)
+        told.append(f"{name} {values.min():.2g} to {values.max():.2g}")
+        if close < len(values):
+            failing.append(DISSENT if close else UNCONVERGED)
+    found = f"nats a sequence above the optimum: {', '.join(told)}; asked for: at most {bound:.2g} in every seed"
+    return Plateau(not failing, _worst(failing), found)
+
+
+def settled(
+    losses: Sequence[float],
+    *,
+    doubled: Sequence[float],
+    rates: Mapping[float, float],
+    others: Mapping[str, float] | None = None,
+    effect: float,
+    fewest: int = FEWEST,
+) -> Plateau:
+    """Would a longer or another training of the same network change a number by more than `SHARE` of the effect?
+
+    losses: final validation losses by seed at a whole schedule; doubled: of one or more of the first seeds, in their
+    order, at twice the budget and a whole schedule; rates: loss by factor of the learning rate, with 1 and a factor
+    below and above it; others: by name the best loss of another start, clock or curriculum of the same network; effect:
+    what decides, in the unit of the losses.
+
+    Reached if doubling moves no seed by more than a tenth of the effect, no other rate is lower by more, the seeds lie
+    within that bound and no other training is lower by more. Not converged or, where only the seeds are apart, seeds
+    disagree; a precondition is not met without a doubled run, other rates, or `fewest` seeds. Raises ValueError for an
+    effect that is not positive and losses that are infinite.
+    """
+    bound = SHARE * _positive(effect)
+    values, longer = _losses(losses, "losses"), _losses(doubled, "doubled")
+    if np.isnan(values).any() or len(values) < fewest:
+        return Plateau(False, UNMET, f"{np.count_nonzero(~np.isnan(values))} seeds have ended, {fewest} are needed")
+    if not len(longer) or len(longer) > len(values) or np.isnan(longer).any():
+        return Plateau(False, UNMET, "no run at twice the budget stands beside these seeds")
+    _losses(list(rates.values()), "rates"), _losses(list((others or {}).values()), "others")
+    tried = {factor: loss for factor, loss in rates.items() if not np.isnan(loss)}
+    if 1 not in tried or min(tried) >= 1 or max(tried) <= 1:
+        return Plateau(False, UNMET, "the learning rate was not tried at a smaller and at a larger value")
+    moved = float(np.max(np.abs(values[: len(longer)] - longer)))
+    by_rate = tried[1] - min(tried.values())
+    spread = float(np.ptp(values))
+    beaten = {name: float(values.min()) - loss for name, loss in (others or {}).items() if not np.isnan(loss)}
+    ahead = max(beaten, key=beaten.__getitem__) if beaten else ""
+    found = f"twice the budget moves the loss by {moved:.2g}, another rate gains {by_rate:.2g}, seeds span {spread:.2g}"
+    found += f", {ahead} gains {beaten[ahead]:.2g}" if ahead else ""
+    found += f"; asked for: at most {bound:.2g}, a tenth of the effect"
+    if max([moved, by_rate, *beaten.values()]) > bound:
+        return Plateau(False, UNCONVERGED, found)
+    return Plateau(spread <= bound, "" if spread <= bound else DISSENT, found)
+
+
+def any_way(*ways: Plateau) -> Plateau:
+    """The first way through the gate that is open; if none is, the last one, with its reason."""
+    if not ways:
+        raise ValueError("at least one way through the gate is needed, got none")
+    return next((way for way in ways if way.reached), ways[-1])
+
+
+def all_ways(*ways: Plateau) -> Plateau:
+    """Reached if every one is; else the first that is not."""
+    if not ways:
+        raise ValueError("at least one plateau is needed, got none")
+    return next((way for way in ways if not way.reached), ways[0])
+
+
+class Training(NamedTuple):
+    """One recorded run of a network: its seed, budget, learning rate, final loss, and the version of its experiment."""
+
+    seed: int
+    epochs: int
+    rate: float
+    loss: float
+    version: int = 0
+
+
+def plateau_of(networks: Mapping[str, Sequence[Training]], *, effect: float | None, optimum: bool = False) -> Plateau:
+    """The gate for recorded runs, by network: all have `settled`, or, if losses are excesses, are `near_optimum`.
+
+    The usual budget and rate of a network are those of most of its runs; runs at twice the budget and at other rates
+    are what `settled` asks for. effect: in the unit of the losses, None where there is none to compare with. A
+    precondition is not met without networks. Raises ValueError for records of several versions.
+    """
+    versions = sorted({run.version for runs in networks.values() for run in runs})
+    if len(versions) > 1:
+        raise ValueError(f"no gate joins records of several versions, got {versions}; sweep the older ones again")
+    if not networks:
+        return Plateau(False, UNMET, "there is no network to judge")
+    usual = {name: Counter((run.epochs, run.rate) for run in runs).most_common(1) for name, runs in networks.items()}
+    ways = [_settled(name, networks[name], *usual[name][0][0], effect) if usual[name] else
+            Plateau(False, UNMET, f"{name}: no training is recorded") for name in networks]  # fmt: skip
+    if not optimum:
+        return all_ways(*ways)
+    excess = {
+        name: [run.loss for run in runs if usual[name] and (run.epochs, run.rate) == usual[name][0][0]]
+        for name, runs in networks.items()
+    }
+    return any_way(all_ways(*ways), near_optimum(excess, effect=effect))
+
+
+def _settled(name: str, runs: Sequence[Training], epochs: int, rate: float, effect: float | None) -> Plateau:
+    if effect is None:
+        return Plateau(False, UNMET, f"{name}: there is no effect to compare with")
+    longer = {run.seed: run.loss for run in runs if (run.epochs, run.rate) == (2 * epochs, rate)}
+    own = {run.seed: run.loss for run in runs if (run.epochs, run.rate) == (epochs, rate)}
+    seeds = sorted(own, key=lambda seed: seed not in longer)  # those first that stand beside a longer run
+    rates = {run.rate / rate: run.loss for run in sorted(runs, key=lambda run: -run.loss) if run.epochs == epochs}
+    doubled = [longer[seed] for seed in seeds if seed in longer]
+    found = settled([own[seed] for seed in seeds], doubled=doubled, rates=rates, effect=effect)
+    return Plateau(found.reached, found.reason, f"{name}: {found.sentence}")
+
+
+def _losses(given: Sequence[float], name: str) -> npt.NDArray[np.float64]:
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except ValueError:  # such as lists of several lengths
+        values = np.empty((0, 0))
+    if values.ndim != 1 or np.isinf(values).any():
+        raise ValueError(f"{name}: a finite number for every seed is needed, NaN where it is missing, got {given!r}")
+    return values
+
+
+def _positive(effect: float) -> float:
+    if not 0 < effect < np.inf:
+        raise ValueError(f"an effect above 0 is needed, got {effect}")
+    return effect
+
+
+def _worst(reasons: Sequence[str]) -> str:
+    return UNCONVERGED if UNCONVERGED in reasons else (reasons[0] if reasons else "")
