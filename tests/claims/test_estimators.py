@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.information import vclub_estimate
+from lib.information.bias import entropy_of, expected_entropy
 from lib.information.compression import compression_mutual_information
 from lib.information.model_estimates import cyclic_shift, random_derangement
 from lib.processes import HierarchicalGaussian
@@ -74,6 +75,18 @@ def test_standard_error_with_partners_and_control_has_the_spread_of_repeated_est
         errors.append(estimate.standard_error)
     assert np.mean(values) == pytest.approx(r * rho / (1 - r**2), abs=4 * np.std(values) / np.sqrt(len(values)))
     assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(np.std(values), rel=0.1)
+
+
+def test_the_remaining_bias_of_equation_53_is_its_own_and_not_that_of_the_plug_in() -> None:
+    law, samples = np.full(20, 0.05), 20_000
+    bias = {
+        name: 2 * samples * (expected_entropy(law, samples, name) - entropy_of(law))
+        for name in ("grassberger2003", "plugin")
+    }
+    claims.check("shen-eq53", bias["grassberger2003"], expected=1.0, tolerance=0.05, remark=True)
+    for wrong, expected in ((bias["plugin"], 1.0), (bias["grassberger2003"], 0.0)):
+        with pytest.raises(claims.ClaimFailed):
+            claims.check("shen-eq53", wrong, expected=expected, tolerance=0.05)
 
 
 def test_one_element_has_no_derangement() -> None:

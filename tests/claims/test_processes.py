@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from lib.information import auto_mutual_information, fit_exponential, fit_power_law, mutual_information
-from lib.processes import PowerLawBinary, RepetitiveSequence, sign_correlation, sign_mutual_information
+from lib.processes import IsingChain, PowerLawBinary, RepetitiveSequence, sign_correlation, sign_mutual_information
+from lib.processes.discrete.markov import MarkovChain
 from lib.report import claims
 
 LAGS = np.array([1, 2, 4, 8, 16, 32, 64])
@@ -26,14 +27,42 @@ def test_equation_46_holds_and_its_first_term_alone_does_not() -> None:
         claims.check("shen-eq46", 2 * c**2 / np.pi**2, equation_46(c), tolerance=1e-14)
 
 
-def test_constant_of_equation_47_is_corrected_and_the_printed_one_is_refused() -> None:
+def test_constant_of_equation_47_holds_in_one_reading_and_the_other_is_refused() -> None:
     needed = sign_correlation(0.1 * 1e9**-0.4) * 1e9**0.2
-    corrected, printed = np.pi * np.sqrt(0.05), np.sqrt(0.1 / (2 * np.pi))
-    claims.check(
-        "shen-eq47", needed, corrected, tolerance=1e-4, relative=True, outcome="misprint", printed=printed, erratum=8
-    )
+    claims.check("shen-eq47", needed, np.sqrt(0.05) * np.pi, tolerance=1e-4, relative=True)
     with pytest.raises(claims.ClaimFailed):
-        claims.check("shen-eq47", needed, printed, tolerance=1e-4, relative=True)
+        claims.check("shen-eq47", needed, np.sqrt(0.1 / (2 * np.pi)), tolerance=1e-4, relative=True)
+
+
+def test_two_symbols_are_free_and_three_are_not() -> None:
+    wanted = np.linspace(0, 1, 5) * np.log(2)
+    claims.check("shen-any-pair", sign_mutual_information(sign_correlation(wanted)), wanted, tolerance=1e-12)
+
+    def smallest(c: float) -> float:
+        return float(np.linalg.eigvalsh([[1, c, 0], [c, 1, c], [0, c, 1]])[0])
+
+    false = {"outcome": "false", "erratum": 9, "note": "positive definite designs survive"}
+    claims.check("shen-any-pair", smallest(0.8), at_least=0.0, **false)  # a design that no Gaussian has
+    with pytest.raises(claims.ClaimFailed, match="agrees with the paper"):
+        claims.check("shen-any-pair", smallest(0.7), at_least=0.0, **false)  # and one that exists: no counterexample
+
+
+def rate_from_40(curve: NDArray[np.float64]) -> float:
+    """Slope of ln I between lags 40 and 80 of a curve that begins at lag 1."""
+    return float(np.log(curve[39] / curve[79]) / 40)
+
+
+def test_finite_memory_forgets_with_the_second_eigenvalue_and_a_power_law_with_none() -> None:
+    lags = np.arange(1, 81)
+    for transition in (IsingChain(-1.0, 0.8).transition_matrix, [[0.9, 0.1, 0.0], [0.2, 0.7, 0.1], [0.0, 0.3, 0.7]]):
+        second = np.sort(np.abs(np.linalg.eigvals(transition)))[-2]
+        measured = rate_from_40(np.asarray(MarkovChain(transition).mutual_information(lags)))
+        claims.check("shen-finite-memory", measured, -2 * np.log(second), 1e-3, relative=True)
+        with pytest.raises(claims.ClaimFailed):  # the rate of the correlation is half of it
+            claims.check("shen-finite-memory", measured, -np.log(second), 1e-3, relative=True)
+        with pytest.raises(claims.ClaimFailed):
+            law = PowerLawBinary(200).mutual_information(lags)
+            claims.check("shen-finite-memory", rate_from_40(law), -2 * np.log(second), 1e-3, relative=True)
 
 
 def test_allowed_amplitudes_reach_that_of_the_paper_and_not_twice_it() -> None:

@@ -115,12 +115,26 @@ def test_claim_about_equation_62_fails_for_the_double_sum_and_for_long_range_cou
     right = conditionals([0, coupling], beta, length, position)
     printed = conditionals([0, coupling], beta, length, position, double_sum_energy)
     long_range = conditionals([0.0, *(1.0 / np.arange(1, 8) ** 1.5)], beta, length, position)
+    claims.check("shen-eq62", right, reduced, 1e-12)
     claims.check("shen-eq62", right, reduced, 1e-12, outcome="misprint", printed=printed, erratum=13)
     for wrong in (printed, long_range, conditionals([0, -coupling], beta, length, position)):
         with pytest.raises(claims.ClaimFailed):
             claims.check("shen-eq62", wrong, reduced, 1e-3)
     with pytest.raises(claims.ClaimFailed):  # a printed form that agrees needs no erratum
         claims.check("shen-eq62", right, reduced, 1e-12, outcome="misprint", printed=reduced, erratum=13)
+
+
+def test_a_field_is_no_hardship_and_a_method_that_sums_over_all_futures_is_no_counterexample() -> None:
+    spins, position = 8, 4
+    steps = IsingChain(1.0, 0.6, field=0.4).open_chain_conditionals(spins)
+    all_spins = spin_configurations(spins)
+    energies = pair_energy(all_spins, [0, 1.0]) - 0.4 * all_spins.sum(axis=1)
+    by_sum = conditional_of_up(boltzmann_distribution(energies, 0.6), position)
+    claims.check("shen-eq62", np.tile(steps[position - 1, :, 1], 2 ** (position - 2)), by_sum, 1e-12, remark=True)
+    false = {"outcome": "false", "erratum": 13, "remark": True, "note": "Eq. 62 stands"}
+    claims.check("shen-eq62", spins - 1, at_least=2 ** (spins - 1), **false)
+    with pytest.raises(claims.ClaimFailed, match="agrees with the paper"):
+        claims.check("shen-eq62", all_spins.shape[0], at_least=2 ** (spins - 1), **false)
 
 
 def test_bad_input_is_refused() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import sympy
 
+from lib.processes import LinearRNN, PowerLawGaussian
 from lib.report import claims
 from lib.theory import linear_rnn as theory
 from lib.theory.linear_rnn import generating_function, series, symbolic_generating_function
@@ -177,6 +178,42 @@ def test_claims_fail_for_the_printed_forms() -> None:
     claims.check("shen-eq13", theory.last_precision_row(*system[:3], 0.7, 4) @ joint, unit, 1e-14)
     with pytest.raises(claims.ClaimFailed):
         claims.check("shen-eq13", theory.last_precision_row(*system[:3], 0.7, 4, "printed") @ joint, unit, 1e-14)
+
+
+def test_the_recursion_of_the_variance_holds_and_its_printed_form_does_not() -> None:
+    generator = np.random.default_rng(3)
+    W, U, O = (0.5 * generator.standard_normal(shape) for shape in ((3, 2), (3, 3), (2, 3)))  # noqa: E741
+    joint, t = theory.joint_covariance(W, U, O, 0.7, np.eye(5), 6), 5
+    column = joint[:, 3 + 2 * t : 5 + 2 * t]
+
+    def recursion(form: theory.Form) -> np.ndarray:
+        fed = theory.input_weights(W, U, O, t, form)
+        total = 0.7 * np.eye(2) + theory.initial_weights(U, O, t, form)[-1] @ column[:3]
+        return np.asarray(total + sum(fed[t - i - 1] @ column[3 + 2 * i : 5 + 2 * i] for i in range(t)))
+
+    truth, printed = column[3 + 2 * t : 5 + 2 * t], recursion("printed")
+    claims.check("shen-eq22", truth, recursion("corrected"), 1e-12, outcome="misprint", printed=printed, erratum=1)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("shen-eq22", truth, printed, 1e-3)
+
+
+def test_couplings_of_a_linear_rnn_fall_by_one_factor_and_those_of_a_power_law_do_not() -> None:
+    def ratios(covariance: np.ndarray) -> np.ndarray:
+        places = np.arange(len(covariance))
+        row = np.linalg.inv(covariance[np.abs(places[:, None] - places)])[len(places) // 2]
+        strength = row[len(places) // 2 :][2:12]
+        return np.asarray(strength[1:] / strength[:-1])
+
+    lags = np.arange(200)
+    for u, feedback in ((0.55, 0.15), (1.5, -0.75)):
+        network = LinearRNN([[feedback]], [[u]], [[1.0]], 1.0, "stationary")
+        found = ratios(network.cross_covariance(lags)[:, 0, 0])
+        claims.check("shen-statmech", found, np.full(9, min(u, 1 / u)), 1e-6)
+        with pytest.raises(claims.ClaimFailed):  # the correlation falls at another rate
+            claims.check("shen-statmech", found, np.full(9, network.spectral_radius), 1e-6)
+    found = ratios(np.asarray(PowerLawGaussian(0.4).correlation(lags)))
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("shen-statmech", found, np.full(9, found[0]), 1e-2)
 
 
 def test_claim_that_half_the_trace_is_the_information_fails_where_correlations_are_large() -> None:

@@ -93,7 +93,7 @@ def test_the_printed_fourth_constant_fails_from_two_factors_on() -> None:
                 wrong = power_sums.omega_by_lemma_9(sums, printed, 4)[4] - right
                 claims.check("kerg-prop3", float(wrong), 0.0, 1e-15)
             constant = -(2 * sums[3] + sums[1] ** 2) / 8
-            as_printed = {"outcome": "corrected", "printed": float(printed[4]), "erratum": 26}
+            as_printed = {"outcome": "misprint", "printed": float(printed[4]), "erratum": 26}
             claims.check("kerg-prop3", float(constants[4]), float(constant), 1e-15, **as_printed)
             with pytest.raises(claims.ClaimFailed):
                 claims.check("kerg-prop3", float(printed[4]), float(constant), 1e-15)
@@ -178,7 +178,7 @@ def test_the_gap_of_remark_15_does_not_close() -> None:
         table = AttentionSums(t, 300, 3)
         lower, upper = table.theta_bounds(300, 2)
         assert upper - lower == Fraction(2, t) - Fraction(2, t + 299)
-        claims.check("kerg-lemma10-12", float(upper - lower), 2 / t, 0.01, outcome="misprint", printed=0.0, erratum=25)
+        claims.check("kerg-lemma10-12", float(upper - lower), 2 / t, 0.01, outcome="false", printed=0.0, erratum=25)
         gaps = [float(np.subtract(*table.theta_bounds(k, 3)[::-1])) for k in (30, 100, 300)]
         assert gaps[0] < gaps[1] < gaps[2]  # and for s = 3 it grows
     with pytest.raises(claims.ClaimFailed):
@@ -206,7 +206,7 @@ def test_the_remainder_of_lemma_12_grows_with_a_power_of_the_logarithm(t: int) -
     for s in (3, 4, 5):
         right = leading_coefficient(t, s)
         claims.check(
-            "kerg-lemma10-12", leading(t, s), right, 0.01, relative=True, outcome="misprint", printed=0.0, erratum=25
+            "kerg-lemma10-12", leading(t, s), right, 0.01, relative=True, outcome="false", printed=0.0, erratum=25
         )
         with pytest.raises(claims.ClaimFailed):
             claims.check("kerg-lemma10-12", leading(t, s), leading_coefficient(t + 1, s), 0.01, relative=True)

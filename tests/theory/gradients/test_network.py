@@ -274,9 +274,9 @@ def test_the_check_that_slips_are_visible_fails_under_equal_weights():
 def test_the_check_of_the_first_block_fails_with_a_trailing_factor_as_printed():
     network, x = network_of(activation="linear", attention="uniform"), sequence()
     V, right = network.V.detach().numpy(), automatic(network, x, 4)[0]
-    claims.check("kerg-lemma5-6", right, 1.25 * np.eye(4), 1e-12, outcome="misprint", printed=1.25 * V, erratum=27)
+    claims.check("kerg-thm2", right, 1.25 * np.eye(4), 1e-12, outcome="misprint", printed=1.25 * V, erratum=27)
     with pytest.raises(claims.ClaimFailed):
-        claims.check("kerg-lemma5-6", right, 1.25 * V, 1e-12)
+        claims.check("kerg-thm2", right, 1.25 * V, 1e-12)
 
 
 def test_the_check_of_lemma_seven_fails_for_uncentred_states():
@@ -312,6 +312,11 @@ def test_the_check_of_lemma_eight_fails_as_printed_but_not_in_a_linear_network()
 def test_the_check_of_an_ignored_state_fails_where_it_is_attended_to():
     _, _, states, partial = with_loss()
     totals = total_gradients(states, partial)
+    alone = [[2] if t > 1 else [] for t in range(1, TIME + 1)]  # nobody attends to h_1
+    _, _, ignoring, partial = with_loss(pattern=alone)
+    left = total_gradients(ignoring, partial)
+    false = {"outcome": "false", "printed": np.zeros_like(left.h[1]), "erratum": 40}
+    claims.check("kerg-lemma7-8", left.h[1], left.s[1] @ ignoring.first[1], 1e-12, **false)
     with pytest.raises(claims.ClaimFailed):
         claims.check("kerg-lemma7-8", np.abs(alignment_gradient(states, totals)["W_a"][3]).max(), at_most=0)
     with pytest.raises(claims.ClaimFailed):
