@@ -41,7 +41,6 @@ EXCEPTIONS: dict[str, str] = {
     "lib/runs/fingerprints.py": "a fingerprint is made, laid out and compared by one set of rules",
     "lib/batch/question.py": "fills in question.yml, its neighbour; the command line that calls it is long",
     "lib/models/kernels/embedding.py": "a compiled gradient, which stands with the other kernels",
-    "lib/models/catalogue.py": "the one table that a new architecture is entered in",
     "lib/processes/ngram/paper.py": "the rules as the paper prints them, to be compared with it",
 }
 """Files that are too long, or short with a single importer, each with the reason why it stays."""
