@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.information import vclub_estimate
+from lib.information.bias import entropy_of, expected_entropy
 from lib.information.compression import compression_mutual_information
 from lib.information.model_estimates import cyclic_shift, random_derangement
 from lib.processes import HierarchicalGaussian
@@ -74,6 +75,22 @@ def test_standard_error_with_partners_and_control_has_the_spread_of_repeated_est
         errors.append(estimate.standard_error)
     assert np.mean(values) == pytest.approx(r * rho / (1 - r**2), abs=4 * np.std(values) / np.sqrt(len(values)))
     assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(np.std(values), rel=0.1)
+
+
+@pytest.mark.parametrize("law", [np.full(100, 0.01), 1 / np.arange(1.0, 101.0) / np.sum(1 / np.arange(1.0, 101.0))])
+def test_g_underestimates_where_symbols_are_missed_and_by_less_than_half_of_the_plug_in(law: np.ndarray) -> None:
+    found = {
+        (name, n): expected_entropy(law, n, name) - entropy_of(law)
+        for name in ("plugin", "grassberger2008")
+        for n in (4, 34, 100, 10_000)
+    }
+    left = {n: abs(found["grassberger2008", n] / found["plugin", n]) for n in (4, 34, 100)}
+    claims.check("l2m-g-bias", [found["grassberger2008", n] for n in (4, 34, 100)], at_most=0.0)
+    claims.check("l2m-g-bias", [left[34], left[100]], at_most=0.5)
+    with pytest.raises(claims.ClaimFailed):  # hardly any samples: most of the bias stays
+        claims.check("l2m-g-bias", left[4], at_most=0.5)
+    with pytest.raises(claims.ClaimFailed):  # seen often: the sign turns
+        claims.check("l2m-g-bias", found["grassberger2008", 10_000], at_most=0.0)
 
 
 def test_one_element_has_no_derangement() -> None:
