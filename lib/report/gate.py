@@ -60,7 +60,7 @@ def near_optimum(
         if values.min() < -bound:
             return Plateau(False, UNMET, f"{name}: {values.min():.2g} nats a sequence, below the given optimum")
         close = np.count_nonzero(values <= bound)
-        told.append(f"{name} {values.min():.2g} to {values.max():.2g}")
+        told.append(f"{name} {values.min():.3g} to {values.max():.3g}")
         if close < len(values):
             failing.append(DISSENT if close else UNCONVERGED)
     found = f"nats a sequence above the optimum: {', '.join(told)}; asked for: at most {bound:.2g} in every seed"
