@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from scipy.special import betainc, entr
 from scipy.stats import norm
 
+from experiments.history_states.behaviour import BinaryExpansionCopier, QuantisedState
 from lib.information import gaussian_mutual_information
 from lib.models import create
 from lib.models.attention.transformer import LearnedPositionTransformer
-from lib.models.probes.behaviour import BinaryExpansionCopier, QuantisedState
-from lib.models.probes.scoring import sequence_probabilities
+from lib.models.scoring import sequence_probabilities
 from lib.processes import LinearRNN
 from lib.processes.discrete.tables import information_of_table
 from lib.report import claims
