@@ -23,7 +23,7 @@ from training import seconds_in_turn
 from experiments.text_information.block_scores import score_blocks
 from lib.information.documents.windows import Windows
 from lib.models.pretrained import load_character_lstm
-from lib.models.probes.scoring import NetworkScorer
+from lib.models.scoring import NetworkScorer
 from lib.processes import corpora
 from lib.report import benchmarks
 

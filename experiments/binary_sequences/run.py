@@ -15,7 +15,7 @@ from pydantic import Field
 from experiments.binary_sequences.orthant import sign_block_law
 from lib.information import auto_mutual_information
 from lib.models import create
-from lib.models.probes.scoring import sequence_probabilities
+from lib.models.scoring import sequence_probabilities
 from lib.processes import PowerLawBinary
 from lib.runs.training import RunParameters, trained
 from lib.training import NextToken, generate, position_losses

@@ -212,9 +212,19 @@ def _families() -> dict[str, Any]:
     return Experiment("binary_sequences").families
 
 
-def law_signs(networks: Networks, sizes: Sequence[int], seeds: int, axis: Axis = "width") -> Floats:
-    """Which law each run follows: -1 exponential, 0 undecided, 1 power law. As in `length_table`."""
-    return _table(networks, sizes, seeds, axis, lambda run: run.measured.sign)
+def law_signs(
+    networks: Networks, sizes: Sequence[int], seeds: int, axis: Axis = "width", widest: float = np.inf
+) -> Floats:
+    """Which law each run follows: -1 exponential, 0 undecided, 1 power law. As in `length_table`.
+
+    NaN where a comparison's advantage has an interval wider than `widest`: it could not have told the laws apart.
+    """
+
+    def sign(run: TrainedRun) -> float:
+        spans = [found.advantage.high - found.advantage.low for found in run.measured.comparisons]
+        return np.nan if spans and max(spans) > widest else run.measured.sign
+
+    return _table(networks, sizes, seeds, axis, sign)
 
 
 def tail_signs(networks: Networks, sizes: Sequence[int], seeds: int, axis: Axis = "width") -> Floats:

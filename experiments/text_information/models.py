@@ -14,7 +14,7 @@ from pydantic import Field
 from experiments.text_information.block_scores import Scorer
 from lib.models import create
 from lib.models.pretrained import Characters, load_character_lstm, load_smollm2
-from lib.models.probes.scoring import NetworkScorer
+from lib.models.scoring import NetworkScorer
 from lib.processes.corpora.catalogue import WEIGHTS, entry
 from lib.processes.corpora.reading import sentence_starts
 from lib.processes.corpora.tokens import BytePairs, encode_characters

@@ -57,7 +57,8 @@ class Verdict:
     @property
     def _beside(self) -> str:
         """The part, the condition of its trainings, and that it is a remark, as far as there is something to say."""
-        return ", ".join(text for text in (self.part, self.condition, "a remark" if self.remark else "") if text)
+        condition = "" if self.condition in self.part else self.condition
+        return ", ".join(text for text in (self.part, condition, "a remark" if self.remark else "") if text)
 
     def __str__(self) -> str:
         symbol, word = WORDS[self.outcome]

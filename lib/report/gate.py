@@ -60,7 +60,7 @@ def near_optimum(
         if values.min() < -bound:
             return Plateau(False, UNMET, f"{name}: {values.min():.2g} nats a sequence, below the given optimum")
         close = np.count_nonzero(values <= bound)
-        told.append(f"{name} {values.min():.2g} to {values.max():.2g}")
+        told.append(f"{name} {values.min():.3g} to {values.max():.3g}")
         if close < len(values):
             failing.append(DISSENT if close else UNCONVERGED)
     found = f"nats a sequence above the optimum: {', '.join(told)}; asked for: at most {bound:.2g} in every seed"
@@ -91,7 +91,7 @@ def settled(
     bound = SHARE * _positive(effect)
     values, longer = _losses(losses, "losses"), _losses(doubled, "doubled")
     if np.isnan(values).any() or len(values) < fewest:
-        return Plateau(False, UNMET, f"{np.count_nonzero(~np.isnan(values))} seeds have ended, {fewest} are needed")
+        return Plateau(False, UNMET, f"{np.count_nonzero(~np.isnan(values))} of {fewest} seeds have ended")
     if not len(longer) or len(longer) > len(values) or np.isnan(longer).any():
         return Plateau(False, UNMET, "no run at twice the budget stands beside these seeds")
     _losses(list(rates.values()), "rates"), _losses(list((others or {}).values()), "others")

@@ -107,7 +107,9 @@ def page_name(record: Record) -> str:
 
 def manner(record: Record) -> str:
     """How the networks behind a part were trained, and that it is a remark."""
-    return ", ".join(filter(None, (record.get("condition"), "remark" if record.get("remark") else "")))
+    condition = record.get("condition", "")
+    told = "" if condition in record["part"] else condition  # some parts are named by it
+    return ", ".join(filter(None, (told, "remark" if record.get("remark") else "")))
 
 
 def speaks(record: Record) -> bool:

@@ -167,7 +167,8 @@ def judge_printed(
         if decision.found == "agrees" and measured.high - measured.low > widest:
             decision = Decision("undecided", TOO_WIDE)
         low, high = measured.ends
-        why = f"{measured.value:.3g} with interval [{low:.3g}, {high:.3g}], wider than {widest:g}, against {printed:g}"
+        wide = f", wider than {widest:g}" if high - low > widest else ""
+        why = f"{measured.value:.3g} with interval [{low:.3g}, {high:.3g}]{wide}, against {printed:g}"
     compared: dict[str, Any] = {"expected": printed, "within": measured.ends}
     said = {"part": part, "paper": paper, "condition": condition, "remark": remark}
     return _record(claim, decision, measured.value, said, "reduced", explanation, why, note, plateau, **compared)

@@ -89,6 +89,22 @@ def test_the_remaining_bias_of_equation_53_is_its_own_and_not_that_of_the_plug_i
             claims.check("shen-eq53", wrong, expected=expected, tolerance=0.05)
 
 
+@pytest.mark.parametrize("law", [np.full(100, 0.01), 1 / np.arange(1.0, 101.0) / np.sum(1 / np.arange(1.0, 101.0))])
+def test_g_underestimates_where_symbols_are_missed_and_by_less_than_half_of_the_plug_in(law: np.ndarray) -> None:
+    found = {
+        (name, n): expected_entropy(law, n, name) - entropy_of(law)
+        for name in ("plugin", "grassberger2008")
+        for n in (4, 34, 100, 10_000)
+    }
+    left = {n: abs(found["grassberger2008", n] / found["plugin", n]) for n in (4, 34, 100)}
+    claims.check("l2m-g-bias", [found["grassberger2008", n] for n in (4, 34, 100)], at_most=0.0)
+    claims.check("l2m-g-bias", [left[34], left[100]], at_most=0.5)
+    with pytest.raises(claims.ClaimFailed):  # hardly any samples: most of the bias stays
+        claims.check("l2m-g-bias", left[4], at_most=0.5)
+    with pytest.raises(claims.ClaimFailed):  # seen often: the sign turns
+        claims.check("l2m-g-bias", found["grassberger2008", 10_000], at_most=0.0)
+
+
 def test_one_element_has_no_derangement() -> None:
     for count in (1, 0, -3, 2.0, True, None):
         with pytest.raises(ValueError, match="whole numbers >= 2"):

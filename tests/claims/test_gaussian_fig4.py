@@ -11,14 +11,15 @@ import pytest
 from experiments.gaussians.baselines import canonical_information, linear_state_information
 from experiments.gaussians.collapse import COLLAPSE, LENGTH, STATE, advantage_over, cells_of, per_seed
 from experiments.gaussians.information import captured_information, information_by_position, restart_error
-from experiments.gaussians.runs import Model, of_models, plan_of, trained_runs
-from experiments.gaussians.statements import equal_early_losses, judge_means, slopes_of
+from experiments.gaussians.runs import GaussianRun, Model, of_models, plan_of, trained_runs
+from experiments.gaussians.statements import equal_early_losses, judge_means, plateau, slopes_of
 from lib.information import bipartite_mutual_information, gaussian_mutual_information
 from lib.information.intervals import seed_mean
 from lib.processes import HierarchicalGaussian
 from lib.report import claims
+from lib.report.verdicts import DISSENT, UNCONVERGED, UNMET
 from lib.theory.gaussian_predictor import GaussianPredictor
-from tests.experiments.gaussians.fake_records import COPIES, SIZES, grid, numbers, record
+from tests.experiments.gaussians.fake_records import COPIES, SIZES, grid, numbers, parameters, record
 
 PLAN = plan_of("laptop")
 GPT2, GPT2_LARGE = Model("gpt2-2x32"), Model("gpt2-2x64")
@@ -90,6 +91,87 @@ def test_larger_models_that_degrade_more_refuse_that_they_degrade_less() -> None
     refused("l2m-fig4", wrong[SMALL] - wrong[LARGE], at_least=0)
     equal = slopes(mamba_4x64=0.5)
     assert says(equal[SMALL] - equal[LARGE], at_least=0) == "undecided"
+
+
+# --- the gate: verdicts on an architecture need trainings that had reached a plateau
+
+
+def powers(scale: float) -> Callable[[str, int], Any]:
+    """KL that falls or rises as above, with every model this far from the exact law."""
+    exponents = {model.size: value for model, value in EXPONENTS.items()} | {"mamba2-2x32": 0.5, "mamba2-2x64": 0.3}
+    return lambda size, layers: lambda places: scale * 4.0 ** (exponents[size] * layers)
+
+
+def stopped(scale: float, after: float) -> list[dict[str, Any]]:
+    """The same trainings, ended when this share of their budget was spent: KL is still that of the first steps."""
+    left = 0.25 * np.exp(-20.0 * after)  # what N(0, 1) misses, forgotten at a rate
+    law = powers(scale)
+    return grid(lambda size, layers: lambda places: law(size, layers)(places) + left)
+
+
+def longer(records: list[dict[str, Any]], gain: float = 1.0, other: float = 2.0) -> list[dict[str, Any]]:
+    """Beside the first seed of each: twice its budget, KL less by a factor `gain`; other rates, more by `other`."""
+    found = list(records)
+    for one in (one for one in records if one["seed"] == 0):
+        size, layers = one["parameters"]["size"], one["parameters"]["layers"]
+        kl, fit = one["result"]["average_divergence"], parameters(size, layers)["fit"]
+        for changed, factor in (({"epochs": 60}, 1 / gain), ({"learning_rate": 0.001}, other),
+                                ({"learning_rate": 0.009}, other)):  # fmt: skip
+            found.append(record(size, layers, lambda at, level=factor * kl: level, 0, fit=fit | changed))
+    return found
+
+
+def gated(records: list[dict[str, Any]], *models: Model, **bounds: float) -> str:
+    runs = trained_runs(records)
+    usual = [
+        run for run in runs if run.parameters["fit"] == parameters(run.model.size, run.parameters["layers"])["fit"]
+    ]
+    values = slopes_of(of_models(usual), PLAN)
+    gate = plateau(runs, models, PLAN.lengths)
+    return judge_means("l2m-fig4", {model: values[model] for model in models}, part="p", explanation="e",
+                       condition="to plateau", plateau=gate, **bounds)  # fmt: skip
+
+
+def test_models_near_the_exact_law_get_a_verdict_and_the_same_stopped_early_get_none() -> None:
+    near = grid(powers(1e-8))
+    assert gated(near, SMALL, at_least=0.25) == "agrees" and gated(near, SMALL, at_most=0.25) == "differs"
+    for share in (0.1, 0.0):  # a tenth of the budget, and none
+        early = stopped(1e-8, share)
+        assert gated(early, SMALL, at_least=0.25) == gated(early, SMALL, at_most=0.25) == "undecided"
+        assert plateau(trained_runs(early), [SMALL], PLAN.lengths).reason == UNCONVERGED
+    assert plateau(trained_runs(stopped(1e-8, 1.0)), [SMALL], PLAN.lengths).reached
+
+
+def test_models_that_are_too_small_to_come_near_need_a_longer_training_that_brings_nothing() -> None:
+    small = grid(powers(0.01), noise=0.002)
+    assert gated(small, SMALL, GPT2, at_least=0.25) == "undecided"
+    assert gated(longer(small), SMALL, at_least=0.25) == "agrees"
+    assert gated(longer(small), SMALL, at_most=0.25) == "differs"
+    assert gated(longer(small, gain=2.0), SMALL, at_least=0.25) == "undecided"
+    assert gated(longer(small, other=0.5), SMALL, at_least=0.25) == "undecided"
+    ways = [plateau(trained_runs(world), [SMALL], PLAN.lengths) for world in (longer(small), longer(small, gain=2.0))]
+    assert [way.reason for way in ways] == ["", UNCONVERGED]
+
+
+def test_a_stuck_seed_and_missing_runs_give_no_verdict() -> None:
+    near = grid(powers(1e-8), seeds=5)
+    runs = trained_runs(near)
+    worst = [run for run in runs if (run.model, run.length, run.seed) != (SMALL, 256, 4)]
+    stuck = trained_runs([record("mamba-2x32", 4, lambda at: 0.1, 4)])
+    assert plateau([*worst, *stuck], [SMALL], PLAN.lengths).reason == DISSENT
+    assert plateau(worst, [SMALL], PLAN.lengths).reached  # four seeds are left
+    few = [run for run in runs if run.model != SMALL or run.seed < 2]
+    assert plateau(few, [SMALL], PLAN.lengths).reason == UNMET
+    assert plateau(few, [GPT2], PLAN.lengths).reached
+    assert plateau(few, [SMALL, GPT2], PLAN.lengths).reason == UNMET
+    assert plateau([], [SMALL], PLAN.lengths).reason == plateau(runs, [], PLAN.lengths).reason == UNMET
+
+
+def test_runs_of_several_versions_pass_no_gate() -> None:
+    first, *rest = trained_runs(grid(powers(1e-8), sizes=("mamba-2x32",)))
+    other = GaussianRun(first.model, first.length, first.seed, first.parameters, first.result, version=2)
+    with pytest.raises(ValueError, match=r"several versions, got \[0, 2\]"):
+        plateau([other, *rest], [SMALL], PLAN.lengths)
 
 
 def test_lengths_that_are_missing_leave_the_slopes_unresolved() -> None:

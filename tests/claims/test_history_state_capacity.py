@@ -9,14 +9,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import entr
+from scipy.special import betainc, entr
 from scipy.stats import norm
 
+from experiments.history_states.behaviour import BinaryExpansionCopier, QuantisedState
 from lib.information import gaussian_mutual_information
 from lib.models import create
 from lib.models.attention.transformer import LearnedPositionTransformer
-from lib.models.probes.behaviour import BinaryExpansionCopier, QuantisedState
-from lib.models.probes.scoring import sequence_probabilities
+from lib.models.scoring import sequence_probabilities
 from lib.processes import LinearRNN
 from lib.processes.discrete.tables import information_of_table
 from lib.report import claims
@@ -126,6 +126,22 @@ def test_digits_read_through_noise_stay_below_both_bounds_and_without_it_do_not(
     claims.check("l2m-thm52", noisy, at_most=min(smooth, 0.5 * np.log1p(snr)))
     with pytest.raises(claims.ClaimFailed):
         claims.check("l2m-thm52", copied(8), at_most=min(smooth, 0.5 * np.log1p(snr)))
+
+
+@pytest.mark.parametrize(("dimension", "error"), [(2, 0.5), (3, 0.0), (8, 0.5), (24, 0.3)])
+def test_directions_are_at_most_as_many_as_caps_and_a_crowd_is_refused(dimension: int, error: float) -> None:
+    half = np.arccos(error) / 2
+    most = -np.log(0.5 * betainc((dimension - 1) / 2, 0.5, np.sin(half) ** 2))
+    chosen: list[np.ndarray] = []
+    for v in np.random.default_rng(0).normal(size=(3000, dimension)):
+        v = v / np.linalg.norm(v)
+        if not chosen or np.abs(np.array(chosen) @ v).max() <= error:
+            chosen.append(v)
+    claims.check("l2m-directions", np.log(max(len(chosen), dimension)), at_most=most)  # axes are orthogonal
+    with pytest.raises(claims.ClaimFailed):  # twice as many as there is room for
+        claims.check("l2m-directions", most + np.log(2), at_most=most)
+    if dimension == 2:
+        assert np.exp(most) == pytest.approx(2 * np.pi / (2 * half))  # arcs on a circle
 
 
 def test_a_capable_series_grows_as_the_information_and_a_slower_one_has_no_room() -> None:

@@ -24,7 +24,7 @@ from experiments.text_information.statements import (
 )
 from lib.information.intervals import UNKNOWN, Interval
 from lib.report import claims
-from lib.report.verdicts import judge_printed
+from lib.report.verdicts import UNCONVERGED, UNMET, judge_printed
 from tests.experiments.text_information.fake_records import grid, power, record, world
 
 NETWORK = next(given for given in grid() if given["model"]["kind"] == "network")
@@ -184,6 +184,41 @@ def test_verdicts_need_bounds_and_a_world_of_noise_gives_none() -> None:
     assert says(UNKNOWN, at_least=0) == "undecided"
     assert says(Interval(0.2, 0.1, 0.3), at_least=0.4) == "differs"
     assert says(Interval(0.2, 0.1, 0.3), at_least=0.4, gap=0.4) == "undecided"
+
+
+def test_what_is_said_of_text_needs_a_network_that_has_learned_what_it_can() -> None:
+    records = world(lambda loss: 0.76 + 0.5 * (1.4 - loss))
+    chosen = best(text_runs(records))
+    (own,) = [one for one in records if text_runs([one])[0].name == chosen.name and not text_runs([one])[0].variant]
+
+    def again(loss: float, seed: int = 0, **changed: float) -> dict[str, Any]:
+        fit = own["parameters"]["model"]["fit"]
+        model = own["parameters"]["model"] | {"fit": fit | changed}
+        return own | {
+            "seed": seed,
+            "parameters": own["parameters"] | {"model": model},
+            "result": own["result"] | {"second_half_loss": own["result"]["second_half_loss"] + loss},
+        }
+
+    rate, epochs = (own["parameters"]["model"]["fit"][name] for name in ("learning_rate", "epochs"))
+    seeds = [again(0.001 * seed, seed) for seed in (1, 2)]
+    rates = [again(0.1, learning_rate=rate * factor) for factor in (1 / 3, 3)]
+
+    def gated(*more: dict[str, Any]) -> tuple[str, str]:
+        runs = text_runs([*records, *more])
+        gate = statements.plateau(runs, chosen)
+        said = {"part": "p", "explanation": "e", "condition": "to plateau", "plateau": gate}
+        found = judge_measured("l2m-bp-law", exponent(chosen, "direct"), at_least=0, at_most=1, **said)
+        off = judge_measured("l2m-bp-law", exponent(chosen, "direct"), at_most=0.1, **said)
+        assert (found, off) == (("agrees", "differs") if gate.reached else ("undecided", "undecided"))
+        return found, gate.reason
+
+    assert gated(*seeds, *rates, again(-0.001, epochs=2 * epochs)) == ("agrees", "")
+    assert gated(*seeds, *rates, again(-0.5, epochs=2 * epochs)) == ("undecided", UNCONVERGED)
+    assert gated(*seeds, *rates) == gated() == ("undecided", UNMET)
+    assert gated(*rates, again(-0.001, epochs=2 * epochs)) == ("undecided", UNMET)  # one seed
+    foreign = next(run for run in text_runs(records) if run.family == "pretrained")
+    assert statements.plateau(text_runs(records), foreign).reason == UNMET
 
 
 def test_the_whole_page_of_verdicts_in_a_world_like_the_papers() -> None:

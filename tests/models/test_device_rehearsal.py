@@ -21,15 +21,15 @@ from experiments.books.task import window_losses
 from experiments.gaussians.scores import score
 from experiments.gaussians.task import draw_tokens, log_densities
 from experiments.generation_cost.cost import Rereading, multiply_adds
+from experiments.history_states.behaviour import BinaryExpansionCopier, QuantisedState, state_influence, state_leak
 from experiments.ngram_rules.languages import agreement_language
 from experiments.ngram_rules.sensitivity import influence
 from experiments.ngram_rules.writing import write
 from lib.models import ARCHITECTURES, create
 from lib.models.continuous import LAYERS
 from lib.models.pretrained import LanguageModel
-from lib.models.probes.behaviour import BinaryExpansionCopier, QuantisedState, state_influence, state_leak
-from lib.models.probes.scoring import NetworkScorer, sequence_probabilities
 from lib.models.recurrent.attentive import AttentiveRNN
+from lib.models.scoring import NetworkScorer, sequence_probabilities
 from lib.processes import HierarchicalGaussian
 from lib.theory import attentive_rnn_gradient, history_state_size
 from lib.training import generate, position_losses

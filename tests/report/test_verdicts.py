@@ -233,6 +233,7 @@ def test_a_printed_number_is_gated_too(capsys: pytest.CaptureFixture[str]) -> No
         assert judge_printed("l2m-fig4", Interval(0.9, 0.8, 1.0), value, plateau=shut, **rule) == "undecided"
         line = capsys.readouterr().out
         assert f"(x, to plateau): {UNCONVERGED}: the loss still falls. On these trainings the statement {would}" in line
+        assert "wider" not in line  # than allowed it is not
     wide = Interval(0.9, 0.5, 1.3)
     assert judge_printed("l2m-fig4", wide, 0.91, plateau=shut, **rule) == "undecided"
     assert f"{UNCONVERGED}: " in capsys.readouterr().out  # what was not trained to its end is not a question of width

@@ -20,6 +20,7 @@ from lib.batch import cli
 from lib.runs import choices, fingerprints
 from lib.runs.definition import Experiment, experiment_files, merged
 from lib.runs.fingerprints import check, compare, numbers_of, points, summary, write
+from tests.runs.covered_choices import uncovered
 
 NAMES = sorted(experiment_files())
 NEEDED = [
@@ -47,7 +48,7 @@ def test_every_choice_of_a_profile_is_in_the_fingerprint(name):
     missing = [
         f"profile {profile} has {option} = {kind}, and no point of `fingerprint` in {Experiment(name).where} has: "
         f"add one to its grid, then `python -m lib fingerprint {name} --write`"
-        for (option, kind), profile in choices.uncovered(Experiment(name)).items()
+        for (option, kind), profile in uncovered(Experiment(name)).items()
     ]
     assert not missing, "\n".join(missing)
 
@@ -104,7 +105,7 @@ def altered(name, tmp_path, change):
 )
 def test_a_choice_that_only_a_profile_makes_is_seen(tmp_path, name, entry, choice):
     more = altered(name, tmp_path, lambda content: content["profiles"]["laptop"]["grid"].append(entry))
-    assert choices.uncovered(more)[choice] == "laptop"
+    assert uncovered(more)[choice] == "laptop"
 
 
 def test_another_number_is_no_other_choice_but_zero_is(tmp_path):
@@ -112,8 +113,8 @@ def test_another_number_is_no_other_choice_but_zero_is(tmp_path):
         entry = {"family": "transformer", "width": 123, "fit": {"warm_up": 7, "weight_decay": value}}
         return lambda content: content["profiles"]["paper"]["grid"].append(entry)
 
-    assert set(choices.uncovered(altered("binary_sequences", tmp_path, add(0.0)))) == {("fit.warm_up", "a number")}
-    assert ("fit.weight_decay", "a number") in choices.uncovered(altered("binary_sequences", tmp_path, add(0.1)))
+    assert set(uncovered(altered("binary_sequences", tmp_path, add(0.0)))) == {("fit.warm_up", "a number")}
+    assert ("fit.weight_decay", "a number") in uncovered(altered("binary_sequences", tmp_path, add(0.1)))
 
 
 def test_an_option_that_the_fingerprint_loses_is_seen(tmp_path):
@@ -121,7 +122,7 @@ def test_an_option_that_the_fingerprint_loses_is_seen(tmp_path):
         grid = content["fingerprint"]["grid"]
         content["fingerprint"]["grid"] = [entry for entry in grid if "clip_by" not in str(entry)]
 
-    assert choices.uncovered(altered("binary_sequences", tmp_path, drop)) == {("fit.clip_by", "value"): "laptop"}
+    assert uncovered(altered("binary_sequences", tmp_path, drop)) == {("fit.clip_by", "value"): "laptop"}
 
 
 # --- defaults ---

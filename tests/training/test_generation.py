@@ -8,7 +8,7 @@ import torch
 from scipy.stats import chi2
 
 from lib.models import create
-from lib.models.probes.scoring import sequence_probabilities
+from lib.models.scoring import sequence_probabilities
 from lib.training import generate
 
 ARCHITECTURES = ["rnn", "lstm", "transformer", "mamba", "mamba2"]

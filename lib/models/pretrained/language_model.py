@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lib.models.probes.scoring import logarithms, token_rows
+from lib.models.scoring import logarithms, token_rows
 from lib.processes.corpora.loading import CorpusUnavailable
 from lib.processes.corpora.model_files import model_file
 

@@ -76,8 +76,7 @@ def log_likelihood(sequences: ArrayLike, correlation: ArrayLike, particles: int,
     Once no particle has a weight that float64 can hold, -inf: possible only next to a covariance that is singular.
 
     Raises ValueError for other symbols, another number of correlations, correlations that are no positive definite
-    covariance of unit variance, particles < 1, seed < 0. Cost a row: length^2 / 2 products and `length` draws for each
-    particle, one thread but for what the product of matrices takes; once, the factor, length^3 / 3.
+    covariance of unit variance, particles < 1, seed < 0. Cost length^2 / 2 products, length draws a row and particle.
     """
     symbols = np.asarray(sequences)
     if symbols.ndim != 2 or symbols.shape[1] == 0 or not np.all((symbols == 0) | (symbols == 1)):

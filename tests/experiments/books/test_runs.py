@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -35,6 +36,7 @@ from experiments.books.runs import (
 from experiments.books.statements import Comparisons, ideal_gain, nearest_early, neighbours, printed_order, ranges
 from lib.information.intervals import Interval
 from lib.report import claims
+from lib.report.verdicts import UNCONVERGED, UNMET
 from tests.experiments.books.fake_records import as_in_the_paper, diverged, falling, laptop, runs_of
 
 PLAN = planned("laptop")
@@ -156,7 +158,7 @@ def test_a_perfect_predictor_gains_what_the_entropies_say():
     np.testing.assert_allclose(halves, amplitude * 1024**beta)
 
 
-def verdict(cases: dict[str, Interval], part: str, **bounds: float) -> str:
+def verdict(cases: dict[str, Interval], part: str, **bounds: Any) -> str:
     """What the page would say; the check behind it raises if its outcome does not fit the numbers."""
     return judge_contrasts("l2m-fig5", cases, part=part, explanation="the other way round", **bounds)
 
@@ -182,6 +184,47 @@ def test_every_statement_agrees_with_its_own_law_and_differs_from_the_opposite(
     ends = [[case.low, case.high] for case in cases.values()]
     with pytest.raises(claims.ClaimFailed):
         claims.check("l2m-fig5", ends, part="c", outcome="differs", note="wrong", **bounds)
+
+
+def trained_on(records: list[dict[str, Any]], gain: float, other: float = 1.0) -> Comparisons:
+    """The records beside others of first seeds: lower by `gain` after twice the budget, by -`other` at other rates."""
+    found = list(records)
+    for one in (one for one in records if one["seed"] == 0):
+        fit, losses = one["parameters"]["fit"], np.array(one["result"]["validation_losses"])
+        changes = (
+            ({"epochs": 2 * fit["epochs"]}, gain),
+            *(({"learning_rate": fit["learning_rate"] * factor}, -other) for factor in (1 / 3, 3)),
+        )
+        for changed, lower in changes:
+            result = one["result"] | {"validation_losses": (losses - lower).tolist()}
+            found.append(one | {"parameters": one["parameters"] | {"fit": fit | changed}, "result": result})
+    return Comparisons(of_networks(trained_runs(found)), replicates=200)
+
+
+@pytest.mark.parametrize(("law", "would"), [(as_in_the_paper, "agrees"), (upside_down, "differs")])
+def test_architectures_get_a_verdict_after_trainings_to_a_plateau_alone(law: Any, would: str):
+    records = laptop(law, noise=0.0005)  # seeds within a tenth of the planted difference
+    plain = Comparisons(of_networks(trained_runs(records)), replicates=200)
+    cases = plain.of("mean", PAIRS)
+    assert verdict(cases, "a", at_least=0, condition="as printed") == would
+
+    def gated(compared: Comparisons) -> tuple[str, str]:
+        gate = compared.plateau("mean", PAIRS)
+        return verdict(cases, "a", at_least=0, condition="to plateau", plateau=gate), gate.reason
+
+    assert gated(trained_on(records, gain=0.0)) == (would, "")
+    assert gated(trained_on(records, gain=0.5)) == ("undecided", UNCONVERGED)  # as after a tenth of the budget
+    assert gated(trained_on(records, gain=0.0, other=-0.5)) == ("undecided", UNCONVERGED)
+    assert gated(plain) == ("undecided", UNMET)  # nobody trained for longer
+
+
+def test_networks_that_are_missing_and_records_of_two_versions_pass_no_gate(paper_like: Comparisons):
+    assert paper_like.plateau("mean", []).reason == UNMET
+    assert Comparisons({}, 200).plateau("mean", PAIRS).reason == UNMET
+    network, *_ = paper_like.networks
+    mixed = {network: [replace(run, version=run.seed % 2) for run in paper_like.networks[network]]}
+    with pytest.raises(ValueError, match="several versions"):
+        Comparisons(mixed, 200).plateau("mean", [(network, network)])
 
 
 def test_early_losses_are_comparable_only_if_they_are_near(paper_like: Comparisons):

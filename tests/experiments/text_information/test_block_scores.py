@@ -11,7 +11,7 @@ from lib.information import direct_estimate, entropy, vclub_estimate
 from lib.information.corrections import ngram_corrected_log_marginal
 from lib.information.documents.windows import Windows, document_windows
 from lib.models import create
-from lib.models.probes.scoring import NetworkScorer
+from lib.models.scoring import NetworkScorer
 from lib.processes import MarkovChain
 from lib.theory.model_error import markov_error_terms
 

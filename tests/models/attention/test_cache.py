@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.history_states.behaviour import changed, continued, read
 from lib.models import SequenceModel, create
 from lib.models.attention.patterns import Full, KeyValueCache, Room, Strided, Window, extended
-from lib.models.probes.behaviour import changed, continued, read
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "full": ("transformer", {}),

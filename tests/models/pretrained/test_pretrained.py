@@ -13,7 +13,7 @@ import torch
 from lib.models.pretrained import Characters, LanguageModel, language_model, load_character_lstm, load_language_model
 from lib.models.pretrained.character_lstm import character_lstm_names, lstm_of_basic_cells
 from lib.models.pretrained.language_model import Encoded, load_smollm2
-from lib.models.probes.scoring import NetworkScorer
+from lib.models.scoring import NetworkScorer
 from lib.processes import corpora
 from lib.processes.corpora.reading import sentence_starts
 from lib.training.tasks import position_losses

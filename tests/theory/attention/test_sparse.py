@@ -11,6 +11,7 @@ import sympy
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 from torch.func import jacfwd
 
 from lib.models.recurrent.attentive import AttentiveRNN
@@ -304,3 +305,45 @@ def test_other_bad_input_is_refused() -> None:
         plain.kreiss_constant(np.eye(2))
     with pytest.raises(ValueError, match="drive"):
         plain.tanh_jacobians(np.eye(2), np.ones((3, 1)), np.ones(2))
+
+
+def without_positive_eigenvalue(size: int, count: int = 1500) -> tuple[float, float]:
+    """95 % interval of the share of Gaussian matrices of this size without a positive real eigenvalue."""
+    found = np.linalg.eigvals(np.random.default_rng(size).standard_normal((count, size, size)))
+    none = ~np.any((found.imag == 0) & (found.real > 0), axis=1)
+    interval = binomtest(int(none.sum()), count).proportion_ci()
+    return float(interval.low), float(interval.high)
+
+
+def test_few_matrices_have_no_positive_eigenvalue_and_fewer_the_larger_they_are() -> None:
+    known = 1 - np.sqrt(0.5) + (np.sqrt(0.5) - 0.5) / 2  # n = 2: a complex pair, or two negative numbers
+    low, high = without_positive_eigenvalue(2)
+    claims.check("kerg-remark21", (low + high) / 2, known, within=(low, high))
+    claims.check("kerg-remark21", [without_positive_eigenvalue(n)[1] for n in (3, 9, 25)], at_most=0.5)
+    claims.check("kerg-remark21", without_positive_eigenvalue(25)[1], at_most=without_positive_eigenvalue(3)[0])
+    with pytest.raises(claims.ClaimFailed):  # a single number is positive in half of the cases
+        claims.check("kerg-remark21", without_positive_eigenvalue(1)[1], at_most=0.5)
+
+
+def near_a_critical_value(attended: list[list[int]], t: int) -> float:
+    """Share of the points of a small grid in the disc at which the gradient gets below a tenth of its path's weight."""
+    k = np.arange(60, 160)
+    depth, most = patterns.dependency_depth(attended, t, k).max(), patterns.largest_attention(attended)
+    disc = (np.array([0.3, 0.6, 0.8, 0.95])[:, None] * np.exp(1j * np.pi * (np.arange(10) + 0.5) / 10)).ravel()
+    least = [np.abs(sparse_attention_gradient(z, attended, t, k)).min() for z in disc]
+    return float(np.mean(most * np.array(least) * (most / np.abs(disc)) ** min(depth, 3) < 0.1))
+
+
+def test_critical_values_are_few_where_a_short_path_exists_and_everywhere_without_attention() -> None:
+    claims.check("kerg-remark21", near_a_critical_value(patterns.hubs(170, [4]), 4), at_most=0.1)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("kerg-remark21", near_a_critical_value(patterns.no_attention(170), 4), at_most=0.1)
+
+
+def test_the_critical_values_of_equation_296_are_roots_of_unity_of_one_order_more() -> None:
+    roots = np.roots(np.ones(8))  # lambda^2 + ... + lambda^9 over lambda^2: c - d = 7
+    orders = [float(np.abs(roots**order - 1).max()) for order in (8, 7)]
+    misprint = {"at_most": 1e-10, "outcome": "misprint", "erratum": 60}
+    claims.check("kerg-remark21", orders[0], printed=orders[1], **misprint)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("kerg-remark21", orders[1], printed=orders[0], **misprint)

@@ -1,5 +1,6 @@
 """Gradients assembled from Cor. 1 and Lemmas 1, 5-8 against automatic differentiation of the real network."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -358,3 +359,25 @@ def test_the_check_of_small_glances_fails_for_weights_of_the_next_state():
     claims.check("kerg-lemma7-8", np.max(np.concatenate(glances) / np.concatenate(right)), at_most=bound)
     with pytest.raises(claims.ClaimFailed):
         claims.check("kerg-lemma7-8", np.max(np.concatenate(glances) / np.concatenate(wrong)), at_most=bound)
+
+
+def error_without_moving_weights(sharpness, **settings):
+    """Of ds_{1+k}/dh_1 without X and Y, relative, k = 1 ... 6."""
+    states = read_states(network_of(sharpness=sharpness, **settings), sequence())
+    fixed = replace(COROLLARY, keys=False, queries=False)
+    exact = gradients_from(states, 1)[1:7]
+    assumed = np.array([gradient_by_blocks(states, 1, k, fixed) for k in range(1, 7)])
+    return np.linalg.norm(assumed - exact, axis=(1, 2)) / np.linalg.norm(exact, axis=(1, 2))
+
+
+@pytest.mark.parametrize("settings", [{}, {"activation": "linear"}, {"pattern": SPARSE}], ids=str)
+def test_moving_weights_may_be_left_out_near_equal_weights_and_not_elsewhere(settings):
+    small, smaller = (error_without_moving_weights(scale, **settings) for scale in (1e-2, 1e-3))
+    told = smaller > 1e-12  # on a pattern the first glances may have nothing to move
+    claims.check("kerg-remark8", (small / np.maximum(smaller, 1e-300))[told], 10.0, 0.1, relative=True)
+    sharp = error_without_moving_weights(10.0, **settings)
+    claims.check("kerg-remark8", sharp.max(), at_least=0.1)
+    with pytest.raises(claims.ClaimFailed):  # sharp weights: the error is no longer proportional to the scores
+        claims.check("kerg-remark8", sharp[told] / small[told], 1000.0, 0.1, relative=True)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("kerg-remark8", small.max(), at_least=0.1)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.linalg import qr
 from scipy.special import softmax
 
 from lib.processes.ngram.language import NgramLanguage
@@ -169,9 +170,9 @@ def test_large_biases_leave_a_rank_of_one_more_than_the_inputs(width: int) -> No
     states = large_bias_states(whole_numbers(width), COUNT, 0)
     rank, expected = rank_profile_modulo(states)[-1], min(3 * width + 1, COUNT)
     if expected < COUNT:
-        claims.check("ngram-rnn", rank, expected, 0, outcome="misprint", printed=COUNT, erratum=36)
+        claims.check("ngram-rnn", rank, expected, 0, outcome="false", printed=COUNT, erratum=36)
         with pytest.raises(claims.ClaimFailed):  # without the constant
-            claims.check("ngram-rnn", rank, 3 * width, 0, outcome="misprint", printed=COUNT, erratum=36)
+            claims.check("ngram-rnn", rank, 3 * width, 0, outcome="false", printed=COUNT, erratum=36)
     else:
         claims.check("ngram-rnn", rank, COUNT, 0)
         with pytest.raises(claims.ClaimFailed):
@@ -257,3 +258,36 @@ def test_bad_input_is_refused_with_what_is_allowed(call: object, word: str) -> N
     with pytest.raises(ValueError, match=word) as refusal:
         call()  # type: ignore[operator]
     assert "allowed" in str(refusal.value)
+
+
+def test_as_many_neurons_as_contexts_are_enough_on_the_language_of_the_paper() -> None:
+    states = memorizing_rnn(embedding(2)[CONTEXTS], np.eye(COUNT)).states(embedding(2)[CONTEXTS])[:, -1]
+    held, winners = states[:, :-COUNT], states[:, -COUNT:]
+    without = qr(held.T, pivoting=True)[2][: held.shape[1]]  # contexts that the register alone tells apart
+    features = np.hstack([held, np.delete(winners, without, axis=1)])
+    assert features.shape == (COUNT, COUNT)
+    claims.check("ngram-rnn", features @ np.linalg.solve(features, np.eye(COUNT)), np.eye(COUNT), 1e-9)
+    with pytest.raises(claims.ClaimFailed):  # one neuron fewer: a rank too small for any outputs
+        fitted = features[:, :-1] @ np.linalg.lstsq(features[:, :-1], np.eye(COUNT))[0]
+        claims.check("ngram-rnn", fitted, np.eye(COUNT), 1e-9)
+
+
+def test_on_other_data_a_network_with_a_window_needs_more_neurons_than_sequences() -> None:
+    oldest = np.array([[[0], [1], [2]], [[1], [1], [2]]])
+
+    def told_apart(A: np.ndarray, B: np.ndarray) -> bool:
+        hidden = np.zeros((2, len(A)), dtype=int)
+        for t in range(3):
+            hidden = np.maximum(hidden @ A.T + oldest[:, t] @ B.T, 0)
+        return not np.array_equal(*hidden)
+
+    values = range(-2, 3)
+    pairs = [
+        told_apart(np.array([[0, 0], [a, 0]]), np.array([[u], [v]])) for a in values for u in values for v in values
+    ]
+    chain = told_apart(np.eye(3, k=-1, dtype=int), np.array([[1], [0], [0]]))
+    false = {"outcome": "false", "erratum": 36, "printed": [True, True]}
+    claims.check("ngram-rnn", [any(pairs), chain], [False, True], 0, **false)
+    cycle = told_apart(np.array([[1, 0], [0, 0]]), np.ones((2, 1), dtype=int))
+    with pytest.raises(claims.ClaimFailed):  # with a cycle, and so without a window, two neurons do
+        claims.check("ngram-rnn", [cycle, chain], [False, True], 0, **false)

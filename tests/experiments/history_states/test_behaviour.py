@@ -6,6 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.history_states.behaviour import (
+    BinaryExpansionCopier,
+    QuantisedState,
+    continued,
+    read,
+    state_influence,
+    state_leak,
+)
 from lib.models import (
     SequenceModel,
     SlidingWindowTransformer,
@@ -16,15 +24,7 @@ from lib.models import (
     create,
 )
 from lib.models.base import seeded
-from lib.models.probes.behaviour import (
-    BinaryExpansionCopier,
-    QuantisedState,
-    continued,
-    read,
-    state_influence,
-    state_leak,
-)
-from lib.models.probes.scoring import sequence_probabilities
+from lib.models.scoring import sequence_probabilities
 from lib.processes.discrete.tables import information_of_table
 from lib.report import claims
 from tests.models.test_interface import DEPTH, VARIANTS, VOCABULARY, WIDTH, build, tokens

@@ -1,1 +1,0 @@
-"""What is asked of a network: log-probabilities, what its state holds, what it reacts to."""
