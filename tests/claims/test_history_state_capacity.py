@@ -21,7 +21,7 @@ from lib.processes import LinearRNN
 from lib.processes.discrete.tables import information_of_table
 from lib.report import claims
 from lib.theory.history import canonical_correlations, history_state_size
-from lib.training.generation import multiply_adds
+from experiments.generation_cost.cost import multiply_adds
 
 
 def network(m: int, d: int, seed: int) -> LinearRNN:

@@ -11,7 +11,7 @@ import pytest
 from experiments.binary_sequences import run as networks
 from experiments.binary_sequences.optimum import EXPERIMENT, check, combined, optimum, run
 from lib.processes import PowerLawBinary
-from lib.processes.binary.sign import sign_block_law
+from experiments.binary_sequences.orthant import sign_block_law
 from lib.runs.definition import Experiment
 
 SMALL: dict[str, Any] = {"length": 9, "training": 30, "validation": 40, "particles": 8}
