@@ -23,9 +23,9 @@ from timing import median_seconds
 from torch import nn
 from training import seconds_in_turn
 
+from experiments.gaussians.continuous import GaussianLanguageModel, IndependentNormals
 from experiments.gaussians.sizes import SIZES, gaussian_language_model
 from experiments.gaussians.task import GaussianPrediction
-from lib.models.continuous import GaussianLanguageModel, IndependentNormals
 from lib.processes import HierarchicalGaussian
 from lib.report import benchmarks
 from lib.training.settings import PRECISIONS, matrix_products

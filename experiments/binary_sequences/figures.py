@@ -10,8 +10,8 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
+from experiments.binary_sequences.correlation_length import FLOOR
 from experiments.binary_sequences.runs import Lengths, Networks, TrainedRun, best
-from lib.information.decay.correlation_length import FLOOR
 from lib.report import figures
 
 Floats = npt.NDArray[np.float64]

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from lib.information.decay.correlation_length import (
+from experiments.binary_sequences.correlation_length import (
     FEWEST_POINTS,
     FLOOR,
     WEIGHTINGS,

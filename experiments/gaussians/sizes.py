@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lib.models.continuous import GaussianLanguageModel, one_of
+from experiments.gaussians.continuous import GaussianLanguageModel, one_of
 
 
 class Size(NamedTuple):

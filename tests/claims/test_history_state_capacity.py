@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import betainc, entr
 from scipy.stats import norm
 
+from experiments.generation_cost.cost import multiply_adds
 from experiments.history_states.behaviour import BinaryExpansionCopier, QuantisedState
 from lib.information import gaussian_mutual_information
 from lib.models import create
@@ -21,7 +22,6 @@ from lib.processes import LinearRNN
 from lib.processes.discrete.tables import information_of_table
 from lib.report import claims
 from lib.theory.history import canonical_correlations, history_state_size
-from experiments.generation_cost.cost import multiply_adds
 
 
 def network(m: int, d: int, seed: int) -> LinearRNN:

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from experiments.gaussians.continuous import DEVIATIONS, LAYERS, POSITIONS, GaussianLanguageModel
 from lib.models import ARCHITECTURES, create
 from lib.models.attention.transformer import LearnedPositionTransformer
-from lib.models.continuous import DEVIATIONS, LAYERS, POSITIONS, GaussianLanguageModel
 from lib.models.pretrained.character_lstm import lstm_of_basic_cells
 from lib.models.recurrent.attentive import ACTIVATIONS, ATTENTION, COMBINATIONS, AttentiveRNN
 from tests.models.pretrained.test_pretrained import basic_cells

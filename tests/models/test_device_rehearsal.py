@@ -18,6 +18,7 @@ import torch
 from numba.core.registry import CPUDispatcher
 
 from experiments.books.task import window_losses
+from experiments.gaussians.continuous import LAYERS
 from experiments.gaussians.scores import score
 from experiments.gaussians.task import draw_tokens, log_densities
 from experiments.generation_cost.cost import Rereading, multiply_adds
@@ -26,7 +27,6 @@ from experiments.ngram_rules.languages import agreement_language
 from experiments.ngram_rules.sensitivity import influence
 from experiments.ngram_rules.writing import write
 from lib.models import ARCHITECTURES, create
-from lib.models.continuous import LAYERS
 from lib.models.pretrained import LanguageModel
 from lib.models.recurrent.attentive import AttentiveRNN
 from lib.models.scoring import NetworkScorer, sequence_probabilities

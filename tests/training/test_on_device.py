@@ -17,11 +17,11 @@ from torch import Tensor
 
 import lib.training
 from experiments.books.task import DocumentWindows
+from experiments.gaussians.continuous import LAYERS
 from experiments.gaussians.task import GaussianPrediction
 from experiments.ngram_rules.task import EXAMPLES, REDUCTIONS, SentencePrediction
 from lib import ROOT
 from lib.models import create
-from lib.models.continuous import LAYERS
 from lib.processes import HierarchicalGaussian
 from lib.training import FitSettings, NextToken, Task, fit
 from lib.training.settings import PRECISIONS

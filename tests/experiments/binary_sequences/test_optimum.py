@@ -10,8 +10,8 @@ import pytest
 
 from experiments.binary_sequences import run as networks
 from experiments.binary_sequences.optimum import EXPERIMENT, check, combined, optimum, run
-from lib.processes import PowerLawBinary
 from experiments.binary_sequences.orthant import sign_block_law
+from lib.processes import PowerLawBinary
 from lib.runs.definition import Experiment
 
 SMALL: dict[str, Any] = {"length": 9, "training": 30, "validation": 40, "particles": 8}

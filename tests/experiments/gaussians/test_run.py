@@ -13,12 +13,12 @@ from torch.distributions import Normal, kl_divergence
 
 from experiments.gaussians import information as gaussian_information
 from experiments.gaussians import run as gaussian_run
+from experiments.gaussians.continuous import GaussianLanguageModel, IndependentNormals
 from experiments.gaussians.information import captured_information, information_by_position, own_information_bounds
 from experiments.gaussians.scores import normal_cross_entropy, normal_divergence, normal_loss, score
 from experiments.gaussians.sizes import PUBLISHED, gaussian_language_model
 from experiments.gaussians.task import GaussianPrediction
 from lib.information import bipartite_mutual_information, gaussian_mutual_information
-from lib.models.continuous import GaussianLanguageModel, IndependentNormals
 from lib.processes import HierarchicalGaussian
 from lib.report import claims
 from lib.runs.definition import Experiment

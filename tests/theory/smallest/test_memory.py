@@ -12,9 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog, nnls
 
-from lib.report import claims
-from lib.theory.smallest.memory import alternating, cone_membership, refutes, search_memory, smallest_memory, unit_kinds
-from lib.theory.smallest.on_a_line import (
+from experiments.smallest_size.on_a_line import (
     along_a_direction,
     alternating_layer,
     memorise_on_a_line,
@@ -23,6 +21,8 @@ from lib.theory.smallest.on_a_line import (
     memorise_windows,
     worst_case_size,
 )
+from lib.report import claims
+from lib.theory.smallest.memory import alternating, cone_membership, refutes, search_memory, smallest_memory, unit_kinds
 from lib.theory.smallest.piecewise_linear import HiddenLayer, bends, fewest_kinks
 
 rational = st.builds(Fraction, st.integers(-30, 30), st.integers(1, 6))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.gaussians.continuous import GaussianLanguageModel
 from experiments.gaussians.sizes import LADDER, PUBLISHED, SIZES, gaussian_language_model
 from experiments.gaussians.task import draw_tokens, log_densities
 from lib.models import Mamba, Mamba2, Transformer
-from lib.models.continuous import GaussianLanguageModel
 from lib.training.settings import forward_pass, matrix_products
 
 COPIES, TIME = 5, 12

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lib.information import auto_mutual_information, fit_exponential, fit_power_law
-from lib.information.decay.correlation_length import (
+from experiments.binary_sequences.correlation_length import (
     WEIGHTINGS,
     compare_decay,
     correlation_length,
     lag_weights,
     points_before_floor,
 )
+from lib.information import auto_mutual_information, fit_exponential, fit_power_law
 from lib.processes import PowerLawBinary
 
 EVERY = np.arange(1, 512)

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from scipy.linalg import toeplitz
 from scipy.stats import multivariate_normal
 
-from lib.processes import PowerLawBinary
-from lib.processes.binary import likelihood
-from lib.processes.binary.likelihood import BLOCK, log_likelihood, normal_probability, normal_quantile
+from experiments.binary_sequences import likelihood
+from experiments.binary_sequences.likelihood import BLOCK, log_likelihood, normal_probability, normal_quantile
 from experiments.binary_sequences.orthant import orthant_probability, sign_block_law
+from lib.processes import PowerLawBinary
 
 Filter = Callable[..., NDArray[np.float64]]
 POWER_LAW = np.asarray(PowerLawBinary(16, 0.1, 0.4).correlation(np.arange(16)))

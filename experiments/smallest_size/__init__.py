@@ -1,0 +1,1 @@
+"""The smallest network that memorises, by construction on a line."""
