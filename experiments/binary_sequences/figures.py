@@ -10,7 +10,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-from experiments.binary_sequences.correlation_length import FLOOR
+from experiments.binary_sequences.decay import FLOOR
 from experiments.binary_sequences.runs import Lengths, Networks, TrainedRun, best
 from lib.report import figures
 

@@ -13,8 +13,15 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from experiments.binary_sequences.correlation_length import FEWEST_POINTS, WEIGHTINGS, DecayComparison, compare_decay
-from experiments.binary_sequences.grouped_curve import SIGNS, GroupedCurve, shared
+from experiments.binary_sequences.decay import (
+    FEWEST_POINTS,
+    SIGNS,
+    WEIGHTINGS,
+    DecayComparison,
+    GroupedCurve,
+    compare_decay,
+    shared,
+)
 from lib.models.catalogue import NAMES
 from lib.runs.definition import Experiment
 from lib.training.loop import FINISHED_BY_PATIENCE

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 from lib.report.claims import WORDS
 from lib.report.records import OUTCOMES, Record
 from lib.report.scorecard import counts, rows
-from lib.report.scorecard_html import Counts, Table
+from lib.report.scorecard.page import Counts, Table
 
 from .conftest import DESK, PHONE, Visit, visiting
 

@@ -14,7 +14,7 @@ from lib.report import records, scorecard
 from lib.report.catalogue import PAPERS, catalogue
 from lib.report.claims import check
 from lib.report.scorecard import counting, counts, load_records, part_counts, rows, text_table
-from lib.report.scorecard_html import Counts, Table, paper_value, recorded
+from lib.report.scorecard.page import Counts, Table, paper_value, recorded
 
 PAGE = "notebooks/two_point/binary_sequences"
 

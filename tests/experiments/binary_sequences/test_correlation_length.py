@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.binary_sequences.correlation_length import (
+from experiments.binary_sequences.decay import (
     WEIGHTINGS,
     compare_decay,
     correlation_length,

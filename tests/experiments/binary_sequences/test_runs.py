@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.binary_sequences import tables
-from experiments.binary_sequences.grouped_curve import grouped_curve
+from experiments.binary_sequences.decay import grouped_curve
 from experiments.binary_sequences.runs import (
     Network,
     best,

@@ -15,7 +15,7 @@ from lib.report.catalogue import Claim, catalogue
 from lib.report.claims import WORDS
 from lib.report.page import show_on_page
 from lib.report.records import OUTCOMES, PROFILES, Record
-from lib.report.scorecard_html import Counts, Table, age, counted, manner, origin, rest_on_older
+from lib.report.scorecard.page import Counts, Table, age, counted, manner, origin, rest_on_older
 from lib.runs import provenance
 
 COMMITTED = ROOT / "results" / "claims"
