@@ -88,7 +88,7 @@ def within_tolerance(measured: Any, expected: Any, tolerance: float, relative: b
     _same_shape(ours, theirs, "expected")
     # equal infinities agree; subtracting them would give NaN
     gap = np.where(ours == theirs, 0.0, _distance(ours, theirs))
-    scale = np.abs(theirs).astype(np.float64) if relative else np.ones(theirs.shape)
+    scale = np.asarray(np.abs(theirs), dtype=np.float64) if relative else np.ones(theirs.shape)
     agrees = bool(np.all(gap <= tolerance * scale))
     worst = float(np.max(gap))
     sign = "≤" if agrees else "exceeds"

@@ -43,6 +43,11 @@ COMPARISONS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
         {"expected": [101.0, 1.01e-6], "tolerance": 0.02, "relative": True},
         {"expected": [101.0, 2e-6], "tolerance": 0.02, "relative": True},
     ),
+    "relative to one whole number": (
+        354.8,
+        {"expected": 355, "tolerance": 0.01, "relative": True},
+        {"expected": 255, "tolerance": 0.01, "relative": True},
+    ),
     "exact rationals": (
         Fraction(1, 3),
         {"expected": Fraction(1, 3), "tolerance": 0},
