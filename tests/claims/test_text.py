@@ -143,6 +143,16 @@ def test_a_correction_that_is_lost_in_the_growth_is_told_from_one_that_is_not() 
     refused("l2m-ngram-correction", wrong, at_least=-0.05, at_most=0.05)
 
 
+def test_estimators_that_scale_alike_are_told_from_those_that_do_not() -> None:
+    like = run_of(direct=power(2, 0.55), vclub=power(3, 0.5))
+    found = difference_of_exponents((like, "direct", 2), (like, "vclub", 2))
+    assert says(found, at_least=-0.1, at_most=0.1) == says(found, at_least=0.0) == "agrees"
+    unlike = run_of(direct=power(2, 0.4), vclub=power(2, 0.7))
+    wrong = difference_of_exponents((unlike, "direct", 2), (unlike, "vclub", 2))
+    refused("l2m-two-estimators", wrong, at_least=-0.1, at_most=0.1)
+    refused("l2m-two-estimators", wrong, at_least=0.0)
+
+
 def test_changes_are_exact_where_documents_do_not_scatter() -> None:
     run = run_of(noise=0.0, direct=power(2, 0.5), uncorrected=lambda lengths: 2 * lengths**0.5 + 1)
     lengths, found = change_by_correction(run)

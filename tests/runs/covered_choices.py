@@ -51,7 +51,8 @@ def _choices(experiment: Experiment, parameters: Mapping[str, Any]) -> dict[str,
     """Every option of one point with what is chosen; under "" the network."""
     model: type[BaseModel] = importlib.import_module(experiment.module).Parameters
     values = dict(_values(model, parameters))
-    network = next(str(values[key]) for key in ("architecture", "model.kind", "size", "corpus") if key in values)
+    named = (str(values[key]) for key in ("architecture", "model.kind", "size", "corpus") if key in values)
+    network = next(named, "")  # an experiment may have no network
     network = str(values["model.architecture"]) if network == "network" else network.partition("-")[0]
     found = {"": network}
     for name, value in values.items():
