@@ -1,0 +1,146 @@
+"""Which trainings on binary sequences may speak for an architecture, and what their tails say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.binary_sequences.plateaus import SYMBOLS, above, best_starts, gate, missing, trainings
+from experiments.binary_sequences.run import group_lags
+from experiments.binary_sequences.runs import Network, TrainedRun, law_signs, tail_signs
+from experiments.binary_sequences.tables import excess_table, gate_table
+from lib.information.intervals import Interval
+from lib.report.verdicts import judge
+from tests.experiments.binary_sequences.fake_records import Curve, exponential, power_law, record
+
+OPTIMUM = Interval(0.499, 0.4989, 0.4991)
+PLAN = {"learning_rate": 0.01, "epochs": 30, "batch": 25}
+RNN = Network("rnn", 8)
+
+
+def trained(
+    excess: Sequence[float], seeds: Sequence[int] | None = None, width: int = 8, **changes: Any
+) -> list[dict[str, Any]]:
+    """Records whose best losses lie so many nats a sequence above the optimum."""
+    start = changes.pop("start", None)
+    options = {"start": start, "longest": 300} if start else {}
+    return [
+        record(
+            exponential(20),
+            width=width,
+            seed=seed,
+            loss=OPTIMUM.value + nats / SYMBOLS,
+            options=options,
+            fit=PLAN | changes,
+        )
+        for seed, nats in zip(seeds or range(len(excess)), excess, strict=True)
+    ]
+
+
+def settled(
+    excess: float = 0.5, longer: float = 0.49, slower: float = 0.52, faster: float = 0.51
+) -> list[dict[str, Any]]:
+    """Five seeds above what passes by itself, with everything that the gate asks for."""
+    return [
+        *trained([excess + 0.005 * seed for seed in range(5)]),
+        *trained([longer], epochs=60),
+        *trained([slower], learning_rate=0.0033),
+        *trained([faster], learning_rate=0.03),
+    ]
+
+
+def verdict_of(records: list[dict[str, Any]]) -> tuple[bool, str]:
+    way = gate(trainings(records), [RNN], OPTIMUM)
+    return way.reached, way.reason
+
+
+def test_networks_at_the_optimum_pass_and_those_that_nothing_improves_do_too() -> None:
+    assert verdict_of(trained([0.02, 0.05, 0.09])) == (True, "")
+    assert verdict_of(settled()) == (True, "")
+
+
+@pytest.mark.parametrize(
+    ("records", "reason"),
+    [
+        (trained([170.0, 171.0, 169.0, 170.0, 172.0]), "precondition not met"),  # untrained, with nothing beside it
+        (settled(excess=5.0, longer=0.5, slower=6.0, faster=4.0), "not converged"),  # a tenth of the budget
+        (settled(longer=0.3), "not converged"),
+        (settled(faster=0.3), "not converged"),
+        (settled(slower=0.3), "not converged"),
+        (settled() + trained([0.2, 0.2, 0.2], start="slow"), "not converged"),  # another start is better
+        (trained([0.5, 0.5, 0.5, 0.5, 0.9], range(5)) + settled()[5:], "seeds disagree"),  # one stuck seed
+        (trained([0.02, 0.02]), "precondition not met"),  # two seeds
+        (settled()[:5], "precondition not met"),
+        ([], "precondition not met"),
+    ],
+)
+def test_what_did_not_end_decides_nothing(
+    records: list[dict[str, Any]], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert verdict_of(records) == (False, reason)
+    said: list[dict[str, Any]] = []
+    monkeypatch.setattr("lib.report.claims.undecided", lambda claim, **told: said.append(told))
+    plateau = gate(trainings(records), [RNN], OPTIMUM)
+    for numbers in ([1.0, 1.0, 1.0, 1.0], [-1.0, -1.0, -1.0, -1.0]):  # whichever way they point
+        found = judge(
+            "shen-fig1a",
+            numbers,
+            at_most=0,
+            part="p",
+            explanation="e",
+            profile="laptop",
+            condition="to plateau",
+            plateau=plateau,
+        )
+        assert found == "undecided"
+    assert [told["reason"] for told in said] == [reason, reason]
+
+
+def test_the_budget_is_that_of_most_seeds_and_the_better_start_counts() -> None:
+    found = trainings(settled() + trained([0.2, 0.3, 0.25], start="slow") + trained([0.1, 0.1, 0.1], width=2))
+    assert [run.seed for run in found[RNN].seeds] == [0, 1, 2, 3, 4]
+    assert [round(above(run, OPTIMUM.value), 3) for run in found[RNN].longer] == [0.49]
+    assert {round(factor, 2) for factor in found[RNN].rates} == {0.33, 1.0, 3.0}
+    chosen = best_starts(found, "rnn")
+    assert list(chosen) == [Network("rnn", 2), Network("rnn", 8, 1, "slow")]
+    assert missing("rnn", "width", 4, chosen) == [Network("rnn", 4)] and not missing("rnn", "width", 8, chosen)
+    assert "| to plateau | RNN 8, slow | 3 | 3 | 0.2 to 0.3 |" in excess_table(
+        {"to plateau": {"rnn": chosen}}, OPTIMUM.value
+    )
+    assert "no, seeds disagree" in gate_table({RNN: gate(found, [RNN], OPTIMUM)}) or "no, not converged" in gate_table(
+        {RNN: gate(found, [RNN], OPTIMUM)}
+    )
+
+
+def with_tail(curve: Curve, noise: float = 0.01, last: int = 4096) -> TrainedRun:
+    made = record(exponential(20))
+    lags = group_lags(last, 96)
+    scatter = np.exp(noise * np.random.default_rng(0).standard_normal((10, 1)))
+    made["result"] |= {
+        "long_lags": lags.tolist(),
+        "long_information": curve(lags).tolist(),
+        "long_information_by_group": (curve(lags) * scatter).tolist(),
+    }
+    return TrainedRun(RNN, 0, made["result"])
+
+
+def test_the_tail_tells_the_laws_apart_whatever_came_before_it() -> None:
+    def bends(lags: np.ndarray) -> np.ndarray:  # a power law for two decades, then an exponential
+        return 0.1 * lags**-0.4 * np.exp(-np.maximum(lags - 300, 0) / 80)
+
+    assert with_tail(exponential(60)).tail_sign == -1
+    assert with_tail(power_law(1.2)).tail_sign == 1
+    assert with_tail(bends).tail_sign == -1
+    assert np.isnan(with_tail(power_law(0.4)).tail_sign)  # never below a thousandth of a nat
+    assert np.isnan(TrainedRun(RNN, 0, record(exponential(20))["result"]).tail_sign)  # nothing longer was generated
+    table = tail_signs({RNN: [with_tail(exponential(60))]}, [8, 16], 1)
+    assert table[0].tolist() == [-1, -1] and np.isnan(table[1]).all()
+
+
+def test_a_comparison_without_power_counts_for_nothing() -> None:
+    sharp, blurred = (trainings([record(power_law(), noise=noise, fit=PLAN)])[RNN].seeds for noise in (0.01, 1.0))
+    assert law_signs({RNN: sharp}, [8], 1, widest=0.5)[0, 0] == 1
+    assert np.isnan(law_signs({RNN: blurred}, [8], 1, widest=0.5)[0, 0])
