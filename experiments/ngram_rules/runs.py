@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta
+from scipy.stats import binomtest
 
 from experiments.ngram_rules.run import check
 from lib.runs.definition import Experiment, merged
@@ -108,10 +108,8 @@ def share_interval(successes: int, trials: int, level: float = 0.95) -> tuple[fl
     """
     if not 0 <= successes <= trials or trials < 1:
         raise ValueError(f"successes: 0 .. trials >= 1 are allowed, got {successes} of {trials}")
-    tail = (1 - level) / 2
-    low = 0.0 if successes == 0 else float(beta.ppf(tail, successes, trials - successes + 1))
-    high = 1.0 if successes == trials else float(beta.ppf(1 - tail, successes + 1, trials - successes))
-    return low, high
+    interval = binomtest(successes, trials).proportion_ci(level, "exact")
+    return float(interval.low), float(interval.high)
 
 
 def _rate(record: Record, measure: str, writer: str, prompts: str) -> float | None:
