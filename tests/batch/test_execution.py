@@ -141,9 +141,11 @@ def test_an_interrupt_keeps_what_is_finished_and_leaves_nothing_half(make_page, 
     make_page("quick", "print('done')")
     make_page("slow", "import time; time.sleep(300)")
     script = f"""
+import signal
 from pathlib import Path
 from lib.batch.execution import Job, execute_all
 from lib.batch.pages import Page
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background of a shell
 root = Path({str(tmp_path)!r})
 if __name__ == "__main__":
     jobs = [Job(Page(f"notebooks/{{n}}", root), {{}}, "smoke", root / "out" / n, "k") for n in ("quick", "slow")]
