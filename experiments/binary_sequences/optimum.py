@@ -19,6 +19,7 @@ from experiments.binary_sequences.likelihood import log_likelihood
 from experiments.binary_sequences.run import sampled
 from lib.information.intervals import Interval, jackknife
 from lib.processes import PowerLawBinary
+from lib.runs import store
 from lib.runs.training import RunParameters
 
 EXPERIMENT = "binary-optimum"
@@ -89,6 +90,14 @@ def optimum(records: Sequence[Mapping[str, Any]]) -> Interval:
     logs, symbols = _by_seed(records)
     others = [np.delete(logs, seed, axis=0) for seed in range(len(logs))]
     return jackknife(_unbiased(logs, symbols), [_unbiased(each, symbols) for each in others])
+
+
+def recorded_optimum() -> Interval:
+    """`optimum` of the recorded runs: those of one question that have the most seeds, of several the most particles."""
+    groups: dict[int, list[Mapping[str, Any]]] = {}
+    for record in store.recorded(EXPERIMENT)[1]:
+        groups.setdefault(record["parameters"]["particles"], []).append(record)
+    return optimum(groups[max(groups, key=lambda particles: (len(groups[particles]), particles))])
 
 
 def _unbiased(logs: NDArray[np.float64], symbols: int) -> float:
