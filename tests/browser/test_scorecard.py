@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 
 from lib.report.claims import WORDS
 from lib.report.records import OUTCOMES, Record
-from lib.report.scorecard import counts, rows
+from lib.report.scorecard import counts, part_counts, rows
 from lib.report.scorecard.page import Counts, Table
 
 from .conftest import DESK, PHONE, Visit, visiting
@@ -18,7 +18,7 @@ from .conftest import DESK, PHONE, Visit, visiting
 pytestmark = pytest.mark.browser
 
 SCORECARD = "book/scorecard.html"
-CLAIMS = ("shen-eq46", "shen-eq47", "shen-eq53", "shen-eq52", "shen-eq62", "shen-params")
+CLAIMS = ("shen-eq46", "shen-eq47", "shen-eq53", "shen-eq52", "shen-eq62", "shen-params", "shen-eq17")
 
 
 def record(claim: str, outcome: str, part: str = "", older: bool = True) -> Record:
@@ -39,9 +39,10 @@ def every_status() -> str:
     made_up += [record(CLAIMS[-1], outcome, f"part {outcome}") for outcome in OUTCOMES]
     shown = rows(made_up, "shen2019")
     older = [row for row in shown if row.older]
-    return Counts({"shen2019": counts(shown)}, counts(shown), counts(older))._repr_html_() + Table(
-        "shen2019", shown, ""
-    )._repr_html_().replace('id="', 'id="made-up-')
+    table = Table("shen2019", shown, "")._repr_html_().replace('id="', 'id="made-up-')
+    return (
+        Counts({"shen2019": counts(shown)}, counts(shown), counts(older), part_counts(shown), "")._repr_html_() + table
+    )
 
 
 def with_every_status(visit: Visit) -> None:
@@ -72,7 +73,7 @@ def test_every_status_is_said_in_words(browser: Browser, address: str) -> None:
             assert f"{symbol} {word}" in shown
         assert "↺ older code" in shown and "commit 1234567" in shown
         assert "the smoke check of the present code says: differs" in shown
-        assert "of which ↺ 5 rest on records of older code" in shown
+        assert "of which ↺ 6 rest on records of older code" in shown
 
 
 def test_an_unreadable_badge_is_noticed(browser: Browser, address: str) -> None:
