@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from experiments.binary_sequences.runs import Axis, Network, Record, Runs, TrainedRun
 from lib.information.intervals import Interval
-from lib.report.gate import UNMET, Plateau, all_ways, any_way, near_optimum, settled
+from lib.report.gate import Plateau, Training, plateau_of, usual_budget
 
 SYMBOLS = 511  # that are predicted in a sequence
 
 
 @dataclass(frozen=True)
 class Trainings:
-    """All trainings of one network from one start.
+    """All trainings of one network from one start, as the gate sees them (nats a symbol), and what they left."""
 
-    seeds: at one budget. longer: first seeds at twice that budget. rates: one seed at that budget, by the factor of the
-    learning rate.
-    """
+    runs: Mapping[Training, TrainedRun]
 
-    seeds: Runs
-    longer: Runs
-    rates: Mapping[float, TrainedRun]
+    @property
+    def seeds(self) -> Runs:
+        """Those of the usual budget, in order."""
+        usual = usual_budget(list(self.runs))
+        return tuple(self.runs[key] for key in sorted(self.runs) if (key.epochs, key.rate) == usual)
 
     def excess(self, optimum: float) -> list[float]:
-        """Of every seed, nats a sequence above the smallest loss possible (nats a symbol)."""
+        """Of every seed of the usual budget, nats a sequence above the smallest loss possible (nats a symbol)."""
         return [above(run, optimum) for run in self.seeds]
 
 
@@ -39,33 +39,18 @@ def above(run: TrainedRun, optimum: float) -> float:
 def trainings(records: Iterable[Record]) -> dict[Network, Trainings]:
     """The records of `binary-plateau` by network; a start that is not the printed one is its variant.
 
-    The budget is the one that most seeds have, of several the longest. Runs that left no network are left out.
+    Runs that left no network are left out.
     """
-    found: dict[Network, dict[tuple[float, int, int], dict[int, TrainedRun]]] = {}
+    found: dict[Network, dict[Training, TrainedRun]] = {}
     for record in records:
         asked, fit = record["parameters"], record["parameters"]["fit"]
         network = Network(asked["architecture"], asked["width"], asked["depth"], asked["options"].get("start", ""))
         run = TrainedRun(network, record["seed"], record["result"])
         if run.generated:
-            budget = (float(fit["learning_rate"]), int(fit["epochs"]), int(fit["batch"]))
-            found.setdefault(network, {}).setdefault(budget, {})[run.seed] = run
-    return {network: _sorted(found[network]) for network in sorted(found, key=_order)}
-
-
-def _sorted(by_budget: Mapping[tuple[float, int, int], Mapping[int, TrainedRun]]) -> Trainings:
-    rate, epochs, batch = max(by_budget, key=lambda budget: (len(by_budget[budget]), budget[1]))
-    seeds = by_budget[rate, epochs, batch]
-    longer = by_budget.get((rate, 2 * epochs, batch), {})
-    others = {
-        other / rate: runs[0]
-        for (other, length, size), runs in by_budget.items()
-        if (length, size) == (epochs, batch) and 0 in runs
-    }
-    return Trainings(_in_order(seeds), _in_order(longer), others)
-
-
-def _in_order(runs: Mapping[int, TrainedRun]) -> Runs:
-    return tuple(runs[seed] for seed in sorted(runs))
+            budget = (int(fit["epochs"]), float(fit["learning_rate"]))
+            key = Training(run.seed, *budget, run.validation_loss, record.get("version", 0))
+            found.setdefault(network, {})[key] = run
+    return {network: Trainings(found[network]) for network in sorted(found, key=_order)}
 
 
 def _order(network: Network) -> tuple[str, int, int, str]:
@@ -100,29 +85,18 @@ def gate(found: Mapping[Network, Trainings], wanted: Sequence[Network], optimum:
     the budget, other rates and another start of the same network, and seeds together, where the effect that decides is
     what its training leaves above the optimum. A network that is not there is a precondition that is not met.
     """
-    return all_ways(*(_way(found, network, optimum) for network in wanted))
-
-
-def _way(found: Mapping[Network, Trainings], network: Network, optimum: Interval) -> Plateau:
-    if network not in found:
-        return Plateau(False, UNMET, f"{network.name} is not recorded")
-    tried = found[network]
-    excess = tried.excess(optimum.value)
-    by_start = {
-        f"start {other.variant or 'as printed'}": min(found[other].excess(optimum.value))
-        for other in found
-        if other != network
-        and (other.architecture, other.width, other.depth) == (network.architecture, network.width, network.depth)
-    }
-    way = settled(
-        excess,
-        doubled=[above(run, optimum.value) for run in tried.longer],
-        rates={factor: above(run, optimum.value) for factor, run in tried.rates.items()},
-        others=by_start,
-        effect=max(float(np.mean(excess)), 1e-9),
-    )
-    way = Plateau(way.reached, way.reason, f"{network.name}, nats a sequence: {way.sentence}")
-    return any_way(near_optimum({network.name: excess}), way)
+    networks, effects, others = {}, {}, {}
+    for network in wanted:
+        tried, name = found.get(network, Trainings({})), f"{network.name}, nats a sequence"
+        networks[name] = [key._replace(loss=above(run, optimum.value)) for key, run in tried.runs.items()]
+        if tried.runs:
+            effects[name] = max(float(np.mean(tried.excess(optimum.value))), 1e-9)
+        others[name] = {
+            f"start {other.variant or 'as printed'}": min(found[other].excess(optimum.value))
+            for other in found
+            if other != network and replace(other, variant=network.variant) == network
+        }
+    return plateau_of(networks, effect=effects, optimum=True, others=others)
 
 
 def missing(architecture: str, axis: Axis, size: int, there: Iterable[Network], width: int = 8) -> list[Network]:

@@ -171,7 +171,7 @@ def check(
         name = f"{claim} ({part})" if part else claim
         failure = ClaimFailed(f"{name} {problem}: {told}. Claim: {entry.statement}")
         try:
-            failed = Verdict(entry, part, "fails", _joined(f"{problem}: {told}", note), condition, remark)
+            failed = Verdict(entry, part, "fails", joined(f"{problem}: {told}", note), condition, remark)
             _record(failed, arguments | {"stated": outcome})
         except (OSError, ValueError) as error:
             raise failure from error
@@ -180,7 +180,7 @@ def check(
         told += f"; printed form gives {show(printed)} (erratum {erratum})"
     elif erratum is not None:
         told += f" (erratum {erratum})"
-    verdict = Verdict(entry, part, outcome, _joined(told, note), condition, remark)
+    verdict = Verdict(entry, part, outcome, joined(told, note), condition, remark)
     _record(verdict, arguments)
     show_on_page(verdict)
 
@@ -208,13 +208,14 @@ def undecided(
     if not part or not sentence:
         raise ValueError(f"{claim}: a part and a sentence are needed, given part={part!r}, sentence={sentence!r}")
     _refuse_unknown(condition)
-    verdict = Verdict(entry, part, "undecided", _joined(f"{reason}: {sentence}", note), condition, remark)
+    verdict = Verdict(entry, part, "undecided", joined(f"{reason}: {sentence}", note), condition, remark)
     told = {"reason": reason, "paper": paper, "note": note, "condition": condition, "remark": remark}
     _record(verdict, told)
     show_on_page(verdict)
 
 
-def _joined(*texts: str) -> str:
+def joined(*texts: str) -> str:
+    """The texts that are not empty, as one."""
     return "; ".join(text for text in texts if text)
 
 

@@ -135,40 +135,63 @@ class Training(NamedTuple):
     version: int = 0
 
 
-def plateau_of(networks: Mapping[str, Sequence[Training]], *, effect: float | None, optimum: bool = False) -> Plateau:
-    """The gate for recorded runs, by network: all have `settled`, or, if losses are excesses, are `near_optimum`.
+def usual_budget(runs: Sequence[Training]) -> tuple[int, float]:
+    """Epochs and rate that most runs of a network have, of several the longest. Raises ValueError without runs."""
+    if not runs:
+        raise ValueError("at least one training is needed, got none")
+    counted = Counter((run.epochs, run.rate) for run in runs)
+    return max(counted, key=lambda budget: (counted[budget], budget))
 
-    The usual budget and rate of a network are those of most of its runs; runs at twice the budget and at other rates
-    are what `settled` asks for. effect: in the unit of the losses, None where there is none to compare with. A
-    precondition is not met without networks. Raises ValueError for records of several versions.
+
+def plateau_of(
+    networks: Mapping[str, Sequence[Training]],
+    *,
+    effect: float | Mapping[str, float] | None,
+    optimum: bool = False,
+    others: Mapping[str, Mapping[str, float]] | None = None,
+) -> Plateau:
+    """The gate for recorded runs, by network: each has `settled`, or, if losses are excesses, is `near_optimum`.
+
+    Runs at twice the usual budget and at other rates are what `settled` asks for; another rate gains what it gains in
+    the seeds that have both. effect: in the unit of the losses, for all networks or by network, None where there is
+    none to compare with. others: as for `settled`, by network. A precondition is not met without networks. Raises
+    ValueError for records of several versions.
     """
     versions = sorted({run.version for runs in networks.values() for run in runs})
     if len(versions) > 1:
         raise ValueError(f"no gate joins records of several versions, got {versions}; sweep the older ones again")
     if not networks:
         return Plateau(False, UNMET, "there is no network to judge")
-    usual = {name: Counter((run.epochs, run.rate) for run in runs).most_common(1) for name, runs in networks.items()}
-    ways = [_settled(name, networks[name], *usual[name][0][0], effect) if usual[name] else
-            Plateau(False, UNMET, f"{name}: no training is recorded") for name in networks]  # fmt: skip
-    if not optimum:
-        return all_ways(*ways)
-    excess = {
-        name: [run.loss for run in runs if usual[name] and (run.epochs, run.rate) == usual[name][0][0]]
-        for name, runs in networks.items()
-    }
-    return any_way(all_ways(*ways), near_optimum(excess, effect=effect))
+    ways = []
+    for name, runs in networks.items():
+        bound = effect.get(name) if isinstance(effect, Mapping) else effect
+        ways.append(_way(name, runs, bound, optimum, (others or {}).get(name, {})))
+    return all_ways(*ways)
 
 
-def _settled(name: str, runs: Sequence[Training], epochs: int, rate: float, effect: float | None) -> Plateau:
-    if effect is None:
-        return Plateau(False, UNMET, f"{name}: there is no effect to compare with")
-    longer = {run.seed: run.loss for run in runs if (run.epochs, run.rate) == (2 * epochs, rate)}
+def _way(
+    name: str, runs: Sequence[Training], effect: float | None, optimum: bool, others: Mapping[str, float]
+) -> Plateau:
+    if not runs:
+        return Plateau(False, UNMET, f"{name}: no training is recorded")
+    epochs, rate = usual_budget(runs)
+    losses = {(run.epochs, run.rate, run.seed): run.loss for run in runs}
     own = {run.seed: run.loss for run in runs if (run.epochs, run.rate) == (epochs, rate)}
+    ways = [near_optimum({name: list(own.values())}, effect=effect)] if optimum else []
+    if effect is None:
+        way = Plateau(False, UNMET, f"{name}: there is no effect to compare with")
+        return any_way(way, *ways)
+    longer = {seed: losses[2 * epochs, rate, seed] for seed in own if (2 * epochs, rate, seed) in losses}
     seeds = sorted(own, key=lambda seed: seed not in longer)  # those first that stand beside a longer run
-    rates = {run.rate / rate: run.loss for run in sorted(runs, key=lambda run: -run.loss) if run.epochs == epochs}
-    doubled = [longer[seed] for seed in seeds if seed in longer]
-    found = settled([own[seed] for seed in seeds], doubled=doubled, rates=rates, effect=effect)
-    return Plateau(found.reached, found.reason, f"{name}: {found.sentence}")
+    moved: dict[float, list[float]] = {}
+    for run in runs:
+        if run.epochs == epochs and run.seed in own:
+            moved.setdefault(run.rate / rate, []).append(run.loss - own[run.seed])
+    rates = {factor: float(np.mean(changes)) for factor, changes in moved.items()}
+    way = settled(
+        [own[seed] for seed in seeds], doubled=list(longer.values()), rates=rates, others=others, effect=effect
+    )
+    return any_way(*ways, Plateau(way.reached, way.reason, f"{name}: {way.sentence}"))
 
 
 def _losses(given: Sequence[float], name: str) -> npt.NDArray[np.float64]:

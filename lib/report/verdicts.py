@@ -127,7 +127,7 @@ def judge(
             decision = decide(rows, at_least, at_most, gap, fewest=2, intervals=True)
         why = f"{told or 'nothing to compare'}; asked for: {wanted}"
         if isinstance(cases, Mapping) and decision.deciding:
-            note = _joined("ends of 95 % intervals", note, told)
+            note = claims.joined("ends of 95 % intervals", note, told)
         measured = [list(rows[place][:2]) for place in decision.deciding]
         measured = measured if isinstance(cases, Mapping) else [end for ends in measured for end in ends]
     else:
@@ -204,7 +204,7 @@ def _record(
     if decision.found == "undecided":
         claims.undecided(claim, reason=decision.reason, sentence=why, note=note, **said)
         return "undecided"
-    outcome, told = (agrees, note) if decision.found == "agrees" else ("differs", _joined(note, explanation))
+    outcome, told = (agrees, note) if decision.found == "agrees" else ("differs", claims.joined(note, explanation))
     claims.check(claim, measured, outcome=outcome, note=told, **said, **comparison)
     return decision.found
 
@@ -227,7 +227,3 @@ def _range(numbers: npt.NDArray[np.float64]) -> str:
 
 def _told(case: Interval) -> str:
     return str(case) if case.known else "no value with an interval"
-
-
-def _joined(*texts: str) -> str:
-    return "; ".join(text for text in texts if text)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.information.intervals import Interval
-from lib.report.gate import Plateau, Training, all_ways, any_way, near_optimum, plateau_of, settled
+from lib.report.gate import Plateau, Training, all_ways, any_way, near_optimum, plateau_of, settled, usual_budget
 from lib.report.records import REASONS
 from lib.report.verdicts import judge, judge_printed
 
@@ -238,10 +238,40 @@ def test_recorded_runs_near_the_optimum_need_no_longer_ones() -> None:
     assert plateau_of({"a": near}, effect=0.5, optimum=True).reached
     assert plateau_of({"a": near}, effect=None, optimum=True).reached
     assert not plateau_of({"a": near}, effect=0.5).reached  # where the loss is no excess, a small one says nothing
-    assert plateau_of({"a": near, "b": far}, effect=0.5, optimum=True).reason == UNCONVERGED
+    found = plateau_of({"a": near, "b": far}, effect=0.5, optimum=True)
+    assert found.reason == UNMET and found.sentence.startswith(
+        "b: no run at twice the budget"
+    )  # limit or haste?
     assert plateau_of({"a": near, "b": []}, effect=0.5, optimum=True).reason == UNMET
     small = trainings(loss=2.0, doubled=2.001, other=2.2)  # too small to come near, but at its own end
     assert plateau_of({"b": small}, effect=0.5, optimum=True).reached
+
+
+def test_another_rate_is_judged_by_the_seeds_that_have_it() -> None:
+    spread = [Training(seed, 10, 0.01, 1.0 + 0.01 * seed) for seed in range(4)]
+    longer = [Training(3, 20, 0.01, 1.03)]
+    rates = [Training(3, 10, 0.003, 1.2), Training(3, 10, 0.03, 0.97)]  # better than seed 3, and than all others
+    assert not plateau_of({"a": spread + longer + rates}, effect=0.5).reached
+    rates[1] = Training(3, 10, 0.03, 1.01)  # worse than seed 0, better than its own by less than a tenth of the effect
+    assert plateau_of({"a": spread + longer + rates}, effect=0.5).reached
+    rates[1] = Training(9, 10, 0.03, 1.01)  # of a seed that stands alone
+    assert plateau_of({"a": spread + longer + rates}, effect=0.5).reason == UNMET
+
+
+def test_effects_and_other_trainings_belong_to_their_network() -> None:
+    one, two = trainings(doubled=1.001, other=1.1), trainings(loss=3.0, doubled=3.02, other=3.3)
+    assert plateau_of({"a": one, "b": two}, effect={"a": 0.5, "b": 5.0}).reached
+    assert plateau_of({"a": one, "b": two}, effect={"a": 0.5, "b": 0.05}).sentence.startswith("b: twice the budget")
+    assert plateau_of({"a": one, "b": two}, effect={"a": 0.5}).sentence == "b: there is no effect to compare with"
+    beaten = plateau_of({"a": one, "b": two}, effect=0.5, others={"b": {"slow modes": 2.5}})
+    assert beaten.reason == UNCONVERGED and "slow modes gains 0.5" in beaten.sentence
+
+
+def test_the_usual_budget_is_that_of_most_runs_and_of_several_the_longest() -> None:
+    assert usual_budget(trainings(seeds=3, doubled=1.0, other=1.0)) == (10, 0.01)
+    assert usual_budget(trainings(seeds=1, doubled=1.0)) == (20, 0.01)
+    with pytest.raises(ValueError, match="at least one training is needed"):
+        usual_budget([])
 
 
 def test_what_there_is_nothing_to_compare_with_is_undecided() -> None:
