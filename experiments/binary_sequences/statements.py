@@ -1,0 +1,115 @@
+"""Statements about networks on binary sequences, each judged as the paper trains and trained to a plateau."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from experiments.binary_sequences.optimum import recorded_optimum
+from experiments.binary_sequences.plateaus import Trainings, best_starts, gate, missing, trainings
+from experiments.binary_sequences.runs import Axis, Floats, Network, Networks, Runs, of_network, trained_runs
+from lib.information.intervals import Interval
+from lib.report import provenance
+from lib.report.gate import Plateau, all_ways
+from lib.report.verdicts import decide, judge
+from lib.runs import store
+from lib.runs.definition import Experiment
+
+PRINTED, PLATEAU = "as printed", "to plateau"
+Numbers = Callable[[Mapping[str, Networks], int], Floats]
+"""From networks by architecture and the number of seeds to one row for each case: (cases, seeds + 1)."""
+
+
+def recorded(names: Sequence[str], deep: Mapping[str, int] | None = None) -> Statements:
+    """What is recorded of these architectures under both conditions, with a note of the runs on the page."""
+    records = {}
+    for name in ("binary-printed", "binary-plateau"):
+        profile, all_of, _ = store.recorded(name)
+        records[name] = [record for record in all_of if record["parameters"]["architecture"] in names]
+        planned = sum(run.parameters["architecture"] in names for run in Experiment(name).runs(profile))
+        provenance.recorded_runs(profile, records[name], planned)
+    printed, found = trained_runs(records["binary-printed"]), trainings(records["binary-plateau"])
+    return Statements(printed, found, recorded_optimum(), names, profile, deep or {})
+
+
+@dataclass(frozen=True)
+class Statements:
+    """Recorded runs of `binary-printed` and `binary-plateau`, and how a statement about them is judged.
+
+    found: all trainings to a plateau. optimum: nats a symbol. names: architectures. deep: the width of the networks
+    whose depth is varied, by architecture.
+    """
+
+    printed: Runs
+    found: Mapping[Network, Trainings]
+    optimum: Interval
+    names: Sequence[str]
+    profile: str
+    deep: Mapping[str, int] = field(default_factory=dict)
+
+    def networks(self, condition: str, axis: Axis = "width") -> dict[str, dict[Network, Runs]]:
+        """By architecture, along one axis: one layer of every width, or one width with every depth.
+
+        Trained to a plateau, a network is that of its better start.
+        """
+        chosen: dict[str, dict[Network, Runs]] = {}
+        for name in self.names:
+            width = self.deep.get(name, 8)
+            if condition == PLATEAU:
+                chosen[name] = best_starts(self.found, name, axis, width)
+            elif axis == "width":
+                chosen[name] = dict(of_network(self.printed, name))
+            else:
+                chosen[name] = dict(of_network(self.printed, name, width=width, depth=None))
+        return chosen
+
+    def gate(self, name: str, sizes: Sequence[int], axis: Axis = "width") -> Plateau:
+        """Were the networks of these sizes trained to a plateau? A size that has not run is a precondition not met."""
+        there = self.networks(PLATEAU, axis)[name]
+        wanted = [network for network in there if getattr(network, axis) in sizes]
+        for size in sizes:
+            wanted += missing(name, axis, size, there, self.deep.get(name, 8))
+        return gate(self.found, wanted, self.optimum)
+
+    def say(
+        self,
+        claim: str,
+        statement: str,
+        numbers: Numbers,
+        names: Sequence[str],
+        sizes: Sequence[int],
+        axis: Axis = "width",
+        *,
+        explanation: str,
+        conditions: Sequence[str] = (PRINTED, PLATEAU),
+        **asked: Any,
+    ) -> None:
+        """Judge one statement under each condition; asked: bounds, note, paper as for `judge`.
+
+        Where the numbers have a row for every size, a statement about all of them agrees if all trainings reached a
+        plateau, but differs already if those that did refute it.
+        """
+        for condition in conditions:
+            networks = self.networks(condition, axis)
+            seeds = max([2, *(run.seed for name in names for runs in networks[name].values() for run in runs)]) + 1
+            rows, plateau = np.atleast_2d(numbers(networks, seeds)), None
+            if condition == PLATEAU:
+                plateau = all_ways(*(self.gate(name, sizes, axis) for name in names))
+                if not plateau.reached and len(rows) == len(sizes) > 1:
+                    rows, plateau = self._refuted(rows, names, sizes, axis, asked) or (rows, plateau)
+            given: dict[str, Any] = {"part": f"{statement}, {condition}", "condition": condition, "plateau": plateau}
+            judge(claim, rows, **given, profile=self.profile, explanation=explanation, **asked)
+
+    def _refuted(
+        self, rows: Floats, names: Sequence[str], sizes: Sequence[int], axis: Axis, asked: Mapping[str, Any]
+    ) -> tuple[Floats, Plateau] | None:
+        """Those rows whose trainings reached a plateau, and how they did, if they alone refute a statement."""
+        ways = [all_ways(*(self.gate(name, [size], axis) for name in names)) for size in sizes]
+        passed = [place for place, way in enumerate(ways) if way.reached]
+        bounds = {key: asked[key] for key in ("at_least", "at_most", "gap") if key in asked}
+        if not passed or decide(list(rows[passed]), **bounds).found != "differs":
+            return None
+        return rows[passed], all_ways(*(ways[place] for place in passed))

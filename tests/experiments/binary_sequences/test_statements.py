@@ -1,0 +1,81 @@
+"""Statements about networks on binary sequences: both conditions, the gate, and what one size alone can refute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from experiments.binary_sequences.plateaus import SYMBOLS, trainings
+from experiments.binary_sequences.runs import law_signs, trained_runs
+from experiments.binary_sequences.statements import Statements
+from lib.information.intervals import Interval
+from tests.experiments.binary_sequences.fake_records import Curve, exponential, power_law, record
+
+OPTIMUM = Interval(0.499, 0.4989, 0.4991)
+CODE = {"at_most": -1, "gap": 1.5, "explanation": "the power law is nearer"}
+
+
+def trained(curve: Curve, width: int = 8, excess: float = 0.05, seeds: int = 3, **changes: Any) -> list[dict[str, Any]]:
+    loss = OPTIMUM.value + excess / SYMBOLS
+    return [record(curve, width=width, seed=seed, loss=loss, **changes) for seed in range(seeds)]
+
+
+def verdicts(
+    printed: list[dict[str, Any]], found: list[dict[str, Any]], capsys: pytest.CaptureFixture[str], **changes: Any
+) -> list[str]:
+    """What is said of "every width: exponential" of RNNs of widths 8 and 16, as printed and to plateau."""
+    statements = Statements(trained_runs(printed), trainings(found), OPTIMUM, ("rnn", "lstm"), "laptop")
+    statements.say(
+        "shen-fig1a",
+        "every width: exponential",
+        lambda nets, seeds: law_signs(nets["rnn"], [8, 16], seeds),
+        ["rnn"],
+        [8, 16],
+        **CODE | changes,
+    )
+    said = capsys.readouterr().out.splitlines()
+    assert "as printed" in said[0] and "to plateau" in said[-1]
+    return [next(word for word in ("undecided", "reduced", "differs") if word in line) for line in said]
+
+
+BENT, STRAIGHT = exponential(30), power_law()
+
+
+def test_each_condition_has_a_verdict_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    short = trained(BENT, 8) + trained(BENT, 16)
+    assert verdicts(short, short, capsys) == ["reduced", "reduced"]
+    assert verdicts(short, trained(STRAIGHT, 8) + trained(STRAIGHT, 16), capsys) == ["reduced", "differs"]
+    assert verdicts(short, [], capsys) == ["reduced", "undecided"]
+
+
+def test_one_size_at_its_plateau_refutes_a_statement_about_all_and_confirms_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bent, far = trained(BENT, 8), trained(STRAIGHT, 16, excess=2.0)
+    assert verdicts(bent, trained(STRAIGHT, 8) + far, capsys)[1] == "differs"
+    assert verdicts(bent, trained(STRAIGHT, 8), capsys)[1] == "differs"  # width 16 has not run
+    assert verdicts(bent, bent + trained(BENT, 16, excess=2.0), capsys)[1] == "undecided"
+    assert verdicts(bent, bent, capsys)[1] == "undecided"
+
+
+def test_what_did_not_reach_a_plateau_refutes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    far = trained(STRAIGHT, 8, excess=2.0)
+    assert verdicts(far, far + trained(BENT, 16), capsys)[1] == "undecided"
+    mixed = [record(curve, seed=seed, loss=OPTIMUM.value) for seed, curve in enumerate([BENT, STRAIGHT, STRAIGHT])]
+    assert verdicts(mixed, mixed + trained(BENT, 16), capsys)[1] == "undecided"  # seeds disagree
+
+
+def test_a_size_of_no_run_is_a_precondition_that_is_not_met() -> None:
+    statements = Statements([], trainings(trained(BENT, 8)), OPTIMUM, ("rnn", "mamba"), "laptop", {"mamba": 16})
+    assert statements.gate("rnn", [8]).reached
+    assert statements.gate("rnn", [8, 16]).reason == "precondition not met"
+    assert statements.gate("mamba", [2], "depth").sentence == "Mamba 16×2, nats a sequence: no training is recorded"
+
+
+def test_depths_are_those_of_the_width_that_is_asked_for() -> None:
+    deep = trained(BENT, 8, depth=2) + trained(BENT, 16, depth=2) + trained(BENT, 16)
+    runs = Statements(trained_runs(deep), trainings(deep), OPTIMUM, ("rnn",), "laptop", {"rnn": 16})
+    for condition in ("as printed", "to plateau"):
+        assert [str(network) for network in runs.networks(condition, "depth")["rnn"]] == ["16", "16×2"]
+        assert [str(network) for network in runs.networks(condition)["rnn"]] == ["16"]
