@@ -235,10 +235,15 @@ class GroupedCurve:
 
     @cached_property
     def correlation_length(self) -> CorrelationLength | None:
-        """xi with both intervals; None where fewer than three points lie above the floor of 1e-3 nats."""
-        if np.count_nonzero(self.curve > FLOOR) < 3:
+        """xi with both intervals, of the points before the first at the floor of 1e-3 nats; None for fewer than three.
+
+        At the largest lags pairs are few, and noise can lie above the floor where the curve ended long before.
+        """
+        used = points_before_floor(self.curve)
+        near = self.group_lags <= used
+        if used < 3:
             return None
-        return correlation_length(self.lags, self.curve, self.group_lags, self.groups)
+        return correlation_length(self.lags[:used], self.curve[:used], self.group_lags[near], self.groups[:, near])
 
     @property
     def xi(self) -> float:

@@ -22,6 +22,7 @@ from experiments.binary_sequences.decay import (
     compare_decay,
     shared,
 )
+from lib.information import fit_exponential
 from lib.models.catalogue import NAMES
 from lib.runs.definition import Experiment
 from lib.training.loop import FINISHED_BY_PATIENCE
@@ -31,7 +32,8 @@ Record = Mapping[str, Any]
 Floats = npt.NDArray[np.float64]
 _LENGTH_OF_TRAINING = {"epochs", "patience"}  # settings of `fit` that make no variant
 Axis = Literal["width", "depth"]
-TAIL = (1e-5, 1e-3)  # nats: below what the window of training shows, above the noise of eight million symbols
+TAIL = 1e-2  # nats: a tenth of the information at lag one; the law of the data falls there at lag 320
+RESOLVED = 0.25  # standard error of a point over its value, at most
 
 
 @dataclass(frozen=True)
@@ -86,30 +88,46 @@ class TrainedRun:
         )
 
     @cached_property
-    def tail(self) -> tuple[DecayComparison, ...]:
-        """Exponential against power law on what was generated beyond the window, in both weightings.
-
-        The points are those of TAIL: from the lag at which the information first lies below its upper end to the last
-        before it falls to its lower one. Empty where these are fewer than five, or nothing longer was generated.
-        """
+    def tail_points(self) -> slice:
+        """Which of `long_lags` show the tail: from the first below TAIL to the last that the groups resolve."""
         curve = np.array(self.result.get("long_information", []), dtype=np.float64)
-        groups = np.array(self.result.get("long_information_by_group", []), dtype=np.float64)
-        below = np.flatnonzero(curve < TAIL[1])
-        first = below[0] if below.size else curve.size
-        ended = np.flatnonzero(curve[first:] <= TAIL[0])
-        last = first + ended[0] if ended.size else curve.size
-        if last - first < FEWEST_POINTS:
+        below = np.flatnonzero(curve < TAIL)
+        if not below.size:
+            return slice(0, 0)
+        groups = np.array(self.result["long_information_by_group"], dtype=np.float64)
+        errors = groups.std(axis=0, ddof=1) / np.sqrt(len(groups))
+        blurred = np.flatnonzero(~(errors <= RESOLVED * curve)[below[0] :])
+        return slice(below[0], below[0] + blurred[0] if blurred.size else curve.size)
+
+    @cached_property
+    def tail(self) -> tuple[DecayComparison, ...]:
+        """Exponential against power law at the `tail_points` of what was generated beyond the window, both weightings.
+
+        Empty where these are fewer than five, or nothing longer was generated.
+        """
+        some = self.tail_points
+        if some.stop - some.start < FEWEST_POINTS:
             return ()
-        lags, some = np.array(self.result["long_lags"], dtype=np.int64), slice(first, last)
-        return tuple(
-            compare_decay(lags[some], curve[some], groups[:, some], floor=TAIL[0], weighting=weighting)
-            for weighting in WEIGHTINGS
-        )
+        lags = np.array(self.result["long_lags"], dtype=np.int64)[some]
+        curve = np.array(self.result["long_information"], dtype=np.float64)[some]
+        groups = np.array(self.result["long_information_by_group"], dtype=np.float64)[:, some]
+        return tuple(compare_decay(lags, curve, groups, floor=0.0, weighting=weighting) for weighting in WEIGHTINGS)
+
+    @property
+    def tail_length(self) -> float:
+        """xi of an exponential through the `tail_points`, in symbols, by least squares in ln I."""
+        lags, curve = (np.array(self.result[key])[self.tail_points] for key in ("long_lags", "long_information"))
+        return fit_exponential(lags, curve, floor=0.0).correlation_length
+
+    @property
+    def tail_law(self) -> str:
+        """The law that both weightings name, or "undecided"."""
+        return shared(comparison.verdict for comparison in self.tail)
 
     @property
     def tail_sign(self) -> float:
         """-1 for an exponential tail, 1 for a power law, 0 for undecided, NaN where there is no tail to judge."""
-        return SIGNS[shared(comparison.verdict for comparison in self.tail)] if self.tail else np.nan
+        return SIGNS[self.tail_law] if self.tail else np.nan
 
     @property
     def divergences(self) -> Floats:
@@ -176,6 +194,11 @@ def mean_ratio(run: TrainedRun, law: npt.ArrayLike, first: int, last: int) -> fl
 def law(runs: Iterable[TrainedRun]) -> str:
     """The law that every seed names, or "undecided"."""
     return shared(run.measured.law for run in runs)
+
+
+def tail_law(runs: Iterable[TrainedRun]) -> str:
+    """The law that the tail of every seed follows, or "undecided", also where a seed has no tail to judge."""
+    return shared(run.tail_law for run in runs)
 
 
 @dataclass(frozen=True)

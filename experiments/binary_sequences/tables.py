@@ -51,6 +51,17 @@ def law_table(networks: Networks) -> str:
     return table(columns, networks.values())
 
 
+def tail_table(networks: Networks) -> str:
+    """Which law the tail of every seed follows, where it lies, and the length on which it falls by e."""
+    columns: list[Column] = [
+        NETWORK,
+        ("each seed", lambda runs: ", ".join(run.tail_law if run.tail else MISSING for run in runs)),
+        ("lags", lambda runs: _ends([run.result["long_lags"][run.tail_points] for run in runs if run.tail])),
+        ("$\\xi$ of the tail (symbols)", lambda runs: span([run.tail_length for run in runs if run.tail], ".0f")),
+    ]
+    return table(columns, networks.values())
+
+
 def length_table(networks: Networks) -> str:
     """Correlation length of the best seed with both 95 % intervals, and of all seeds, in symbols."""
     columns: list[Column] = [
@@ -109,6 +120,10 @@ def gate_table(gates: Mapping[Network, Plateau]) -> str:
         ("why", lambda row: row[1].sentence),
     ]
     return table(columns, gates.items())
+
+
+def _ends(lags: Sequence[Sequence[int]]) -> str | None:
+    return f"{min(some[0] for some in lags)} to {max(some[-1] for some in lags)}" if lags else None
 
 
 def _whole_span(numbers: Sequence[int]) -> str:

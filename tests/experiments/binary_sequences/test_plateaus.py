@@ -130,12 +130,28 @@ def test_the_tail_tells_the_laws_apart_whatever_came_before_it() -> None:
         return 0.1 * lags**-0.4 * np.exp(-np.maximum(lags - 300, 0) / 80)
 
     assert with_tail(exponential(60)).tail_sign == -1
+    assert with_tail(exponential(60)).tail_length == pytest.approx(60)
+    assert with_tail(bends).tail_length == pytest.approx(80, rel=0.1)
     assert with_tail(power_law(1.2)).tail_sign == 1
     assert with_tail(bends).tail_sign == -1
-    assert np.isnan(with_tail(power_law(0.4)).tail_sign)  # never below a thousandth of a nat
+    assert with_tail(power_law(0.4)).tail_sign == 1
+    assert np.isnan(with_tail(power_law(0.2)).tail_sign)  # never below a hundredth of a nat
     assert np.isnan(TrainedRun(RNN, 0, record(exponential(20))["result"]).tail_sign)  # nothing longer was generated
     table = tail_signs({RNN: [with_tail(exponential(60))]}, [8, 16], 1)
     assert table[0].tolist() == [-1, -1] and np.isnan(table[1]).all()
+
+
+def test_the_tail_ends_where_the_groups_no_longer_agree() -> None:
+    run = with_tail(exponential(60))
+    curve = np.array(run.result["long_information"])
+    noise = 1e-4 * np.random.default_rng(1).standard_normal((10, curve.size))
+    noisy = TrainedRun(RNN, 0, run.result | {"long_information_by_group": (curve + noise).tolist()})
+    resolved = np.count_nonzero(curve > 4 * 1e-4 / np.sqrt(10))
+    assert run.tail_points.start == noisy.tail_points.start == np.count_nonzero(curve >= 1e-2)
+    assert abs(noisy.tail_points.stop - resolved) <= 3 < run.tail_points.stop - resolved
+    assert noisy.tail_sign == -1
+    blurred = TrainedRun(RNN, 0, run.result | {"long_information_by_group": (curve * (1 + 1e5 * noise)).tolist()})
+    assert blurred.tail == () and np.isnan(blurred.tail_sign)
 
 
 def test_a_comparison_without_power_counts_for_nothing() -> None:
