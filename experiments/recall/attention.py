@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from lib.processes.discrete.recall import RecallTask
 
-Whole, Floats = NDArray[np.int64], NDArray[np.float64]
+Whole = NDArray[np.int64]
+Floats = NDArray[np.float64]
 LAGS = 25  # the last states whose share of the attention is kept one by one
 LARGEST_MAP = 1500  # numbers
 GROUP = 8  # sequences that are watched at a time: full attention gives length x length weights for each

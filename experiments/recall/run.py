@@ -56,7 +56,8 @@ class ShuffledLabels:
     """Inputs of a task with the targets of other sequences: nothing can be learnt but when a symbol is due."""
 
     def __init__(self, task: RecallTask) -> None:
-        self.task, self.classes = task, task.classes
+        self.task = task
+        self.classes = task.classes
 
     def sample(self, n: int, seed: int | np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """As of the task, targets of the next sequence in the place of its own. Raises ValueError for n < 2."""
@@ -125,7 +126,8 @@ def inside(model: Any, chosen: Parameters, seed: int, device: str) -> dict[str, 
 
     The map of the attention is kept of the first seed alone.
     """
-    task, found = task_of(chosen), {}
+    task = task_of(chosen)
+    found: dict[str, Any] = {}
     inputs, targets = task.sample(chosen.watched, np.random.default_rng([seed, 0, WATCHED]))
     if hasattr(model, "attended"):
         found["attention"] = attention(model, task, inputs, buffer_of(chosen), device)

@@ -55,7 +55,10 @@ class ScoredTask(Task, Protocol):
 class LabelSource(Protocol):
     """Where `StepLabels` has its sequences from."""
 
-    classes: int  # that targets have
+    @property
+    def classes(self) -> int:
+        """How many targets have: 0 .. classes - 1."""
+        ...
 
     def sample(self, n: int, seed: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Inputs and targets, each (n, length)."""
