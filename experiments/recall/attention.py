@@ -26,21 +26,19 @@ def attention(model: Any, task: RecallTask, inputs: Whole, buffer: int | None, d
     cue: share of the relevant set that symbol times occupy when the cue comes; None without a set, which is what is
     older than `buffer` steps. map: attention per mille at each step of recall on each time, where that is small enough.
     """
-    found = []
+    found, sizes = [], []
     for start in range(0, len(inputs), GROUP):
         rows = inputs[start : start + GROUP]
         times, weights = model.attended(torch.from_numpy(rows).to(device))
         found.append(shares(times.cpu().numpy(), weights.double().cpu().numpy(), task, rows, buffer, start))
-    sizes = [len(inputs[start : start + GROUP]) for start in range(0, len(inputs), GROUP)]
-    means = {
-        name: None if part[name] is None else np.average([one[name] for one in found], axis=0, weights=sizes)
-        for part in found[:1]
-        for name in part
-    }
-    drawn = means.pop("map")
-    result = {name: None if value is None else value.tolist() for name, value in means.items()}
-    if drawn.size <= LARGEST_MAP:
-        result["map"] = np.rint(1000 * drawn).astype(int).tolist()
+        sizes.append(len(rows))
+    result: dict[str, Any] = {}
+    for name, first in found[0].items():
+        mean = None if first is None else np.average([one[name] for one in found], axis=0, weights=sizes)
+        if name != "map":
+            result[name] = None if mean is None else mean.tolist()
+        elif mean is not None and mean.size <= LARGEST_MAP:
+            result[name] = np.rint(1000 * mean).astype(int).tolist()
     return result
 
 

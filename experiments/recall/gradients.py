@@ -30,7 +30,7 @@ def gradient_norms(model: Any, task: RecallTask, inputs: NDArray[np.int64], targ
         rows = slice(start, start + GROUP)
         total += _norms(plain, task, torch.from_numpy(inputs[rows]), torch.from_numpy(targets[rows]))
     mean = np.maximum(total / len(inputs), np.finfo(np.float64).tiny)
-    return np.log(mean)[::-1].tolist()
+    return [float(value) for value in np.log(mean)[::-1]]
 
 
 def _norms(model: Any, task: RecallTask, inputs: torch.Tensor, targets: torch.Tensor) -> NDArray[np.float64]:
@@ -48,4 +48,4 @@ def _norms(model: Any, task: RecallTask, inputs: torch.Tensor, targets: torch.Te
         hook.remove()
     recalled = [F.cross_entropy(logits[step], targets[:, step], reduction="sum") for step in task.recall_steps]
     gradients = torch.autograd.grad(torch.stack(recalled).mean(), outputs, materialize_grads=True)
-    return torch.stack([gradient.norm(dim=1).sum() for gradient in gradients]).numpy()
+    return np.array([float(gradient.norm(dim=1).sum()) for gradient in gradients])

@@ -92,7 +92,7 @@ def run(
     task = task_of(chosen)
     source = ShuffledLabels(task) if chosen.labels == "shuffled" else task
     model = _network(chosen, task, seed).to(device)
-    before = inside(model, chosen, seed, device)
+    before = inside(model, chosen, seed, device, trained_already=False)
     course, result = trained(
         model,
         StepLabels(source, seed=seed, updates=chosen.updates, validation=chosen.evaluated, scored=task.recall_steps),
@@ -117,21 +117,21 @@ def run(
         longer = type(task)(multiple * task.delay, task.symbols, task.recall)
         found = _scores(model, longer, longer, chosen.transferred, [multiple, 0, TRANSFER], device)
         result["transfer"][str(longer.delay)] = found._asdict()
-    after = inside(model, chosen, seed, device)
+    after = inside(model, chosen, seed, device, trained_already=True)
     return result | ({"after": after} if after else {})
 
 
-def inside(model: Any, chosen: Parameters, seed: int, device: str) -> dict[str, Any]:
+def inside(model: Any, chosen: Parameters, seed: int, device: str, *, trained_already: bool) -> dict[str, Any]:
     """Attention and gradients of a network on fresh sequences, the same before and after training; {} where none is.
 
-    The map of the attention is kept of the first seed alone.
+    The map of the attention is kept of the first seed alone, after training: it is large.
     """
     task = task_of(chosen)
     found: dict[str, Any] = {}
     inputs, targets = task.sample(chosen.watched, np.random.default_rng([seed, 0, WATCHED]))
     if hasattr(model, "attended"):
         found["attention"] = attention(model, task, inputs, buffer_of(chosen), device)
-        if seed:
+        if seed or not trained_already:
             found["attention"].pop("map", None)
     if chosen.gradients:
         found["gradient_norms"] = gradient_norms(model, task, inputs, targets)

@@ -66,3 +66,31 @@ def test_the_network_is_left_as_it_was():
     gradient_norms(model, TASK, *TASK.sample(3, 0))
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
     assert all(parameter.grad is None and parameter.dtype == torch.float32 for parameter in model.parameters())
+
+
+CELLS = [
+    ("orth_rnn", {"activation": "modrelu"}),
+    ("exp_rnn", {}),
+    ("mem_rnn", {}),
+    ("rel_rnn", {"buffer": 2, "relevant": 2}),
+    ("rel_rnn", {"buffer": 1, "relevant": 0, "combine": "sum"}),
+    ("mem_lstm", {}),
+    ("rel_lstm", {"buffer": 2, "relevant": 2}),
+]
+
+
+@pytest.mark.parametrize(("architecture", "options"), CELLS)
+def test_gradients_agree_with_those_of_a_state_that_is_nudged(architecture, options):
+    # the layers take what is added to every h_t: its gradient, in the parallel form, is found in another way
+    task = CopyTask(6, symbols=3, recall=3)
+    model = create(architecture, task.vocabulary, 8, seed=0, **options).double()
+    inputs, targets = task.sample(7, 0)
+    found = np.exp(gradient_norms(model, task, inputs, targets))[::-1]
+    nudge = torch.zeros(7, task.length, 8, dtype=torch.float64, requires_grad=True)
+    vectors = torch.eye(task.vocabulary, dtype=torch.float64)[torch.from_numpy(inputs)]
+    logits = model.head(model.layers[0](vectors, nudge))[..., : task.classes]
+    recalled = logits[:, task.recall_steps].flatten(0, 1)
+    loss = F.cross_entropy(recalled, torch.from_numpy(targets[:, task.recall_steps]).flatten(), reduction="sum") / 3
+    (gradient,) = torch.autograd.grad(loss, nudge)
+    expected = gradient.norm(dim=2).mean(dim=0).numpy()
+    assert np.allclose(found, expected, rtol=1e-8, atol=1e-14)
