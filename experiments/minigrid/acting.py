@@ -76,10 +76,11 @@ def returns_of(
     found, under_way = np.zeros(episodes), [queue.pop(0) for queue in waiting]
     images = [world.reset(number(seed, TESTING, episode)) for world, episode in zip(worlds, under_way, strict=True)]
     state, begins, active = agent.initial_state(count), torch.ones(count, dtype=torch.bool), [True] * count
+    device = agent.device
     while any(active):
         with torch.no_grad():
-            logits, _, state = agent.step(as_tensor(images), begins, state)
-        actions = torch.multinomial(logits.softmax(-1), 1, generator=random)[:, 0].tolist()
+            logits, _, state = agent.step(as_tensor(images).to(device), begins.to(device), state)
+        actions = torch.multinomial(logits.softmax(-1).cpu(), 1, generator=random)[:, 0].tolist()
         begins = torch.zeros(count, dtype=torch.bool)
         for process in (process for process in range(count) if active[process]):
             images[process], reward, ended = worlds[process].step(actions[process])

@@ -11,11 +11,14 @@ from torch import Tensor, nn
 from experiments.minigrid.environments import ACTIONS
 from lib.checks import whole_number
 from lib.models.base import Module, seeded
+from lib.models.kernels.screening.cell import NO_BUFFERED
 from lib.models.recurrent.basic import LSTMLayer
+from lib.models.recurrent.screening import ScreeningLayer
 
 Memory = Literal["episodes", "steps", "never", "released"]
 """When the memory is emptied; see `Agent`."""
 MEMORIES: tuple[str, ...] = get_args(Memory)
+LAYERS = ("lstm", "mem_lstm", "rel_lstm")
 FEATURES = 64  # numbers that the convolutions make of an image
 SHORT = ("hidden", "cell")  # fields of a state that every LSTM has; all others are of its attention
 
@@ -25,7 +28,8 @@ class Agent(Module):
 
     Convolutions 3 -> 16, ReLU, the largest of 2 x 2, 16 -> 32, ReLU, 32 -> 64, ReLU, all of 2 x 2 cells, on the
     integers of the image as they are; both heads have 64 hidden units of tanh. Rows of linear maps start with norm 1,
-    biases at 0. layer: `width` numbers from 64, with the interface of the layers of `lib.models`.
+    biases at 0. layer: an LSTM of `width` cells, alone, or one that attends to all its states ("mem_lstm"), or to the
+    last `buffer` and to `relevant` older ones that screening keeps ("rel_lstm"); see `ScreeningLayer`.
 
     memory: "episodes", emptied for a sequence where its episode begins; as controls "steps", emptied before every step,
     and "never". "released" is what the authors' public code does: when acting, what attention reads is emptied before
@@ -66,8 +70,15 @@ class Agent(Module):
         output, after = self.layer.step(self._seen(images), self._forgotten(state, begins, learning=False))
         return self.actor(output), self.critic(output)[:, 0], after
 
+    @property
+    def device(self) -> torch.device:
+        found: torch.device = self.actor[0].weight.device
+        return found
+
     def window(self, images: Tensor, begins: Tensor, state: Any) -> tuple[Tensor, Tensor]:
         """When learning: logits (time, batch, actions) and values (time, batch) of images (time, batch, 7, 7, 3)."""
+        if self.memory == "released":
+            state = emptied(self.layer, state, torch.ones_like(begins[0]), keep=SHORT)
         outputs = []
         for seen, begin in zip(self._seen(images.flatten(0, 1)).unflatten(0, begins.shape), begins, strict=True):
             output, state = self.layer.step(seen, self._forgotten(state, begin, learning=True))
@@ -94,23 +105,35 @@ class Agent(Module):
 def emptied(layer: Any, state: Any, rows: Tensor, keep: tuple[str, ...] = ()) -> Any:
     """The state with the rows of the initial state in these sequences, but for the fields that are kept.
 
-    state: a named tuple of tensors with the sequences as first axis; what is no tensor is the same for all of them.
+    state: a named tuple of tensors with the sequences as first axis; what is no tensor is the same for all of them. In
+    a memory that grows the places of these rows become empty, and those that are empty in all rows, from the oldest
+    on, are given up.
     """
     if not bool(rows.any()):
         return state
-    first = layer.initial_state(len(rows))
-    fields = {
-        name: torch.where(rows.view(-1, *[1] * (now.ndim - 1)), getattr(first, name), now)
-        for name, now in state._asdict().items()
-        if isinstance(now, Tensor) and name not in keep
-    }
-    return state._replace(**fields)
+    first, fields = layer.initial_state(len(rows)), {}
+    for name, now in state._asdict().items():
+        if isinstance(now, Tensor) and name not in keep:
+            anew = getattr(first, name)
+            if anew.shape != now.shape:
+                anew = torch.full_like(now, NO_BUFFERED if name == "scores" else 0)
+            fields[name] = torch.where(rows.view(-1, *[1] * (now.ndim - 1)), anew, now)
+    after = state._replace(**fields)
+    if "scores" not in fields or first.scores.shape == after.scores.shape:
+        return after
+    used = (after.scores > NO_BUFFERED).any(dim=0)
+    oldest = int(used.long().argmax()) if bool(used.any()) else len(used)
+    grown = {name: getattr(after, name)[:, oldest:] for name in ("buffer", "buffer_keys", "scores")}
+    return after._replace(**grown, steps=after.steps - oldest)
 
 
 def _layer(name: str, width: int, buffer: int, relevant: int) -> Any:
-    if name != "lstm":
-        raise ValueError(f"layer: lstm is allowed, got {name!r}")
-    return LSTMLayer(FEATURES, width)
+    if name not in LAYERS:
+        raise ValueError(f"layer: one of {', '.join(LAYERS)} is allowed, got {name!r}")
+    if name == "lstm":
+        return LSTMLayer(FEATURES, width)
+    places = {"buffer": None, "relevant": 0} if name == "mem_lstm" else {"buffer": buffer, "relevant": relevant}
+    return ScreeningLayer(FEATURES, width, cell="lstm", **places)
 
 
 def _head(width: int, outputs: int) -> Any:

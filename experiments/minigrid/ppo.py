@@ -122,14 +122,16 @@ def train(
     processes = Processes([make() for _ in range(settings.processes)], seed)
     optimizer = torch.optim.Adam(agent.parameters(), lr=settings.learning_rate, eps=settings.epsilon)
     described = {**(configuration or {}), "settings": settings.model_dump(), "seed": seed}
-    course, begins = Course(), torch.ones(settings.processes, dtype=torch.bool)
+    course, device = Course(), agent.device
+    begins = torch.ones(settings.processes, dtype=torch.bool, device=device)
     state = agent.initial_state(settings.processes)
     if checkpoint is not None and checkpoint.exists():
         tensors, kept = load_checkpoint(checkpoint, described)
         agent.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model.")})
         restore_optimizer(optimizer, tensors)
-        state = type(state)(**{name: tensors.get(f"state.{name}", kept["state"].get(name)) for name in state._fields})
-        course, begins = Course(**kept["course"]), tensors["begins"]
+        held = {name[6:]: tensor.to(device) for name, tensor in tensors.items() if name.startswith("state.")}
+        state, begins = type(state)(**held, **kept["state"]), tensors["begins"].to(device)
+        course = Course(**kept["course"])
         processes.restore(kept["numbers"], kept["actions"])
     done = len(course.episodes)
     with tqdm(total=updates, initial=done, desc=label or "training", unit="update", disable=not progress) as bar:
@@ -142,8 +144,8 @@ def train(
             bar.set_postfix_str(f"return {course.returns[-1] / max(1, course.episodes[-1]):.3f}")
             if checkpoint is not None:
                 tensors = {f"model.{name}": tensor for name, tensor in agent.state_dict().items()}
+                tensors |= {f"state.{name}": tensor for name, tensor in _tensors(state).items()}
                 given = {name: value for name, value in state._asdict().items() if not isinstance(value, Tensor)}
-                tensors |= {f"state.{name}": getattr(state, name) for name in state._fields if name not in given}
                 kept = {"course": asdict(course), "state": given}
                 kept |= {"numbers": processes.numbers, "actions": processes.actions}
                 save_checkpoint(
@@ -163,22 +165,29 @@ def _update(
     course: Course,
 ) -> tuple[Any, Tensor]:
     """Act, then learn; the state after the last frame, and whose episode begins with the next one."""
+    device = agent.device
     rows, starts, finished = [], [], list[float]()
+    # Laid out as after a restart: sums of numbers that lie elsewhere may be rounded otherwise.
+    laid_out = {name: value.clone(memory_format=torch.contiguous_format) for name, value in _tensors(state).items()}
+    state = state._replace(**laid_out)
     with torch.no_grad():
         for t in range(settings.frames):
             if t % settings.recurrence == 0:
                 starts.append(state)
-            images = as_tensor(processes.images)
+            images = as_tensor(processes.images).to(device)
             logits, values, state = agent.step(images, begins, state)
             logs = F.log_softmax(logits, dim=-1)
-            actions = torch.multinomial(logs.exp(), 1, generator=random)[:, 0]
+            actions = torch.multinomial(logs.exp().cpu(), 1, generator=random)[:, 0].to(device)
             rewards, ends, over = processes.step(actions.tolist())
             finished += over
             chosen = logs.gather(1, actions[:, None])[:, 0]
-            got = torch.tensor(rewards, dtype=values.dtype), torch.tensor(ends)
+            got = (
+                torch.tensor(rewards, dtype=values.dtype, device=device),
+                torch.tensor(ends, device=device),
+            )
             rows.append(Frames(images, begins, actions, chosen, values, *got))
             begins = got[1]
-        last = agent.step(as_tensor(processes.images), begins, state)[1]
+        last = agent.step(as_tensor(processes.images).to(device), begins, state)[1]
     frames = Frames(*(torch.stack(column) for column in zip(*rows, strict=True)))
     advantage = advantages(frames.rewards, frames.values, frames.ends, last, settings.discount, settings.gae)
     for _ in range(settings.epochs):
@@ -194,3 +203,7 @@ def _update(
     course.returns.append(sum(finished))
     course.successes.append(sum(value > 0 for value in finished))
     return state, begins
+
+
+def _tensors(state: Any) -> dict[str, Tensor]:
+    return {name: value for name, value in state._asdict().items() if isinstance(value, Tensor)}

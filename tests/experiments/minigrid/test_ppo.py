@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from experiments.minigrid.acting import Processes, returns_of
-from experiments.minigrid.agent import Agent, emptied
+from experiments.minigrid.agent import LAYERS, Agent, emptied
 from experiments.minigrid.environments import VIEW, World
 from experiments.minigrid.ppo import Frames, Settings, advantages, loss_of, train
 
@@ -147,52 +147,80 @@ def pictures(count: int) -> torch.Tensor:
     return torch.tensor(np.random.default_rng(3).integers(0, 9, size=(count, *VIEW)), dtype=torch.uint8)
 
 
+@pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize(
-    ("memory", "first", "later"), [("episodes", True, True), ("never", True, False), ("steps", False, True)]
+    ("memory", "remembers", "forgets"),
+    [("episodes", True, True), ("released", True, True), ("never", True, False), ("steps", False, True)],
 )
-def test_memory_is_emptied_where_an_episode_begins_and_nowhere_else(memory: str, first: bool, later: bool) -> None:
+def test_memory_is_emptied_where_an_episode_begins_and_nowhere_else(
+    memory: str, remembers: bool, forgets: bool, layer: str
+) -> None:
     """An episode after another one is like a first one, and its steps remember; the controls break one of both."""
-    images, begins = pictures(4), [True, False, True, False]
-    agent = Agent(memory=memory, seed=2)  # type: ignore[arg-type]
-    whole, alone = walk(agent, begins, images), walk(agent, begins[2:], images[2:])
-    remembered = not torch.allclose(whole[1], walk(agent, [True], images[1:2])[0])
-    assert (remembered, torch.allclose(whole[2:], alone)) == (first, later)
+    images, begins = pictures(14), [step in (0, 6) for step in range(14)]
+    agent = Agent(layer, 8, buffer=2, relevant=2, memory=memory, seed=2)  # type: ignore[arg-type]
+    whole, alone = walk(agent, begins, images), walk(agent, begins[6:], images[6:])
+    assert torch.allclose(whole[6:], alone, atol=1e-5) == forgets
+    assert torch.allclose(whole[1], walk(agent, [True], images[1:2])[0], atol=1e-5) != remembers
 
 
-def test_one_sequence_begins_anew_and_its_neighbours_go_on() -> None:
-    agent, images = Agent(seed=2), pictures(3)
-    state = agent.initial_state(3)
-    _, _, state = agent.step(images, torch.ones(3, dtype=torch.bool), state)
-    rows = torch.tensor([False, True, False])
-    after = emptied(agent.layer, state, rows)
-    for name, tensor in state._asdict().items():
-        assert torch.equal(getattr(after, name)[~rows], tensor[~rows])
-        assert torch.equal(getattr(after, name)[rows], torch.zeros_like(tensor[rows])) and bool(tensor[rows].any())
-    assert torch.equal(emptied(agent.layer, state, rows, keep=("cell",)).cell, state.cell)
+@pytest.mark.parametrize("layer", LAYERS)
+def test_one_sequence_begins_anew_and_its_neighbours_go_on(layer: str) -> None:
+    agent, images = Agent(layer, 8, buffer=2, relevant=2, seed=2), pictures(12).unflatten(0, (4, 3))
+    ends = torch.tensor([[1, 1, 1], [0, 1, 0], [0, 0, 0], [0, 1, 1]]).bool()
+    state, found = agent.initial_state(3), []
+    for t in range(4):
+        _, values, state = agent.step(images[t], ends[t], state)
+        found.append(values.detach())
+    for row in range(3):
+        alone = walk(agent, ends[:, row].tolist(), images[:, row])
+        assert torch.allclose(torch.stack(found)[:, row], alone, atol=1e-5)
 
 
-def test_a_window_is_read_as_it_was_acted() -> None:
-    agent, images = Agent(seed=4), pictures(10).unflatten(0, (5, 2))
-    begins = torch.tensor([[1, 1], [0, 0], [0, 1], [1, 0], [0, 0]]).bool()
-    logits, values = agent.window(images, begins, agent.initial_state(2))
-    state = agent.initial_state(2)
-    for t in range(5):
-        stepped, value, state = agent.step(images[t], begins[t], state)
-        assert torch.allclose(stepped, logits[t], atol=1e-5) and torch.allclose(value, values[t], atol=1e-5)
+def test_a_memory_that_grows_is_as_long_as_the_longest_episode_under_way() -> None:
+    agent, images = Agent("mem_lstm", 8), pictures(2)
+    state, lengths = agent.initial_state(2), []
+    for begins in ([1, 1], [0, 0], [1, 0], [0, 0], [0, 1], [0, 0], [1, 1]):
+        _, _, state = agent.step(images, torch.tensor(begins).bool(), state)
+        lengths.append(state.scores.shape[1])
+        assert state.steps == state.buffer.shape[1] == lengths[-1]
+    assert lengths == [1, 2, 3, 4, 3, 4, 1]
 
 
-def test_the_ratio_is_one_before_the_first_update() -> None:
-    """What is read again has the probabilities that it was acted with, over ends of episodes."""
-    agent, processes = Agent(seed=1), Processes([Signs(1) for _ in range(3)], 0)
+def test_what_is_kept_stays() -> None:
+    agent = Agent(width=4)
+    _, _, state = agent.step(pictures(2), torch.ones(2).bool(), agent.initial_state(2))
+    after = emptied(agent.layer, state, torch.ones(2).bool(), keep=("cell",))
+    assert torch.equal(after.cell, state.cell) and not after.hidden.any() and state.hidden.any()
+    assert emptied(agent.layer, state, torch.zeros(2).bool()) is state
+
+
+def test_as_released_an_agent_acts_without_attention() -> None:
+    """Like one that attends to its last state alone; the control attends."""
+    images, begins, found = pictures(6), [True] + [False] * 5, {}
+    for memory, buffer, relevant in (("released", 3, 2), ("episodes", 1, 0), ("episodes", 3, 2)):
+        agent = Agent("rel_lstm", 8, buffer=buffer, relevant=relevant, memory=memory, seed=7)  # type: ignore[arg-type]
+        found[memory, buffer] = walk(agent, begins, images)
+    assert torch.allclose(found["released", 3], found["episodes", 1], atol=1e-6)
+    assert not torch.allclose(found["episodes", 3], found["episodes", 1], atol=1e-3)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("memory", ["episodes", "steps", "released"])
+def test_the_ratio_is_one_before_the_first_update(layer: str, memory: str) -> None:
+    """What is read again has the probabilities that it was acted with, over ends of episodes; not so as released."""
+    agent = Agent(layer, 8, buffer=2, relevant=2, memory=memory, seed=1)  # type: ignore[arg-type]
+    processes = Processes([Signs(2) for _ in range(3)], 0)
     state, begins, kept = agent.initial_state(3), torch.ones(3, dtype=torch.bool), []
-    for _ in range(7):
+    for _ in range(8):
         images = torch.from_numpy(np.stack(processes.images))
-        logits, _, state = agent.step(images, begins, state)
-        kept.append((images, begins, logits))
+        logits, values, state = agent.step(images, begins, state)
+        kept.append((images, begins, logits, values))
         begins = torch.tensor(processes.step([0, 1, 2])[1])
-    images, begins, logits = (torch.stack(column) for column in zip(*kept, strict=True))
-    assert begins.any(dim=1)[2]
-    assert torch.allclose(agent.window(images, begins, agent.initial_state(3))[0], logits, atol=1e-5)
+    images, begins, logits, values = (torch.stack(column) for column in zip(*kept, strict=True))
+    assert begins.any(dim=1)[3]
+    again, valued = agent.window(images, begins, agent.initial_state(3))
+    same = torch.allclose(again, logits, atol=1e-5) and torch.allclose(valued, values, atol=1e-5)
+    assert same == (memory != "released" or layer == "lstm")
 
 
 def test_it_learns_to_read_a_sign_and_shuffled_rewards_teach_nothing() -> None:
@@ -213,10 +241,11 @@ def test_a_sign_that_is_gone_needs_the_memory() -> None:
     assert found["episodes"] > 0.9 and found["steps"] < 0.65
 
 
-def test_a_resumed_run_ends_in_the_same_numbers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_resumed_run_ends_in_the_same_numbers(layer: str, tmp_path: Path) -> None:
     def run(updates: list[int], folder: str) -> tuple[Agent, Any]:
         for upto in updates:
-            agent = Agent(width=8, seed=0)
+            agent = Agent(layer, 8, buffer=2, relevant=2, seed=0)
             kept = tmp_path / folder / "checkpoint.safetensors"
             course = train(agent, lambda: World("DoorKey-5x5"), Settings(**SMALL), upto, 5, checkpoint=kept)
         return agent, course
