@@ -177,8 +177,9 @@ def _update(
             images = as_tensor(processes.images).to(device)
             logits, values, state = agent.step(images, begins, state)
             logs = F.log_softmax(logits, dim=-1)
-            actions = torch.multinomial(logs.exp().cpu(), 1, generator=random)[:, 0].to(device)
-            rewards, ends, over = processes.step(actions.tolist())
+            drawn = torch.multinomial(logs.exp().cpu(), 1, generator=random)[:, 0]
+            rewards, ends, over = processes.step(drawn.tolist())
+            actions = drawn.to(device)
             finished += over
             chosen = logs.gather(1, actions[:, None])[:, 0]
             got = (

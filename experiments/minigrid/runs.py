@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lib.information.intervals import Interval, seed_mean
+from lib.runs.definition import Experiment
+from lib.runs.store import Store
 
 EXPERIMENT = "kerg-minigrid"
 NAMES = {"lstm": "LSTM", "mem_lstm": "MemLSTM", "rel_lstm": "RelLSTM"}
@@ -59,3 +61,12 @@ def difference(first: Sequence[AgentRun], second: Sequence[AgentRun], place: str
     """Mean return of the first less that of the second, in the seeds that both have."""
     other = {run.seed: run.mean(place) for run in second}
     return seed_mean([run.mean(place) - other[run.seed] for run in first if run.seed in other])
+
+
+def finished() -> tuple[str, list[dict[str, Any]], int]:
+    """The profile of which the largest share is recorded, laptop if there is nothing, its records, and its size."""
+    definition, store = Experiment(EXPERIMENT), Store()
+    found = {profile: definition.runs(profile) for profile in ("laptop", "paper")}
+    records = {profile: store.records(runs) for profile, runs in found.items()}
+    profile = max(found, key=lambda name: len(records[name]) / len(found[name]))
+    return profile, records[profile], len(found[profile])
