@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from experiments.binary_sequences.decay import FLOOR
-from experiments.binary_sequences.runs import Lengths, Networks, TrainedRun, best
+from experiments.binary_sequences.runs import Networks, TrainedRun, best
+from experiments.binary_sequences.seed_tables import Lengths
 from lib.report import figures
 
 Floats = npt.NDArray[np.float64]
@@ -79,6 +81,14 @@ def draw_comparisons(
     axes.plot([], [], style["marker"], color=style["color"], label=label)
     axes.xaxis.set_major_locator(MultipleLocator(1))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda octave, _: f"{2**octave:g}"))
+
+
+def ratio_in_bins(run: TrainedRun, law: Floats) -> tuple[Floats, Floats]:
+    """Mean of I over the law (nats at lags 1, 2, ...) in 17 bins of lags up to 400, and their geometric middles."""
+    edges = np.unique(np.geomspace(1, 400, 18).astype(int))
+    ratio = run.measured.curve / law
+    means = [ratio[a - 1 : b - 1].mean() for a, b in itertools.pairwise(edges)]
+    return np.sqrt(edges[:-1] * edges[1:]), np.maximum(means, 0.02)
 
 
 def _shown(run: TrainedRun) -> Floats:

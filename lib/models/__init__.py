@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from lib.models.base import SequenceModel, State
     from lib.models.recurrent.attentive import AttentiveRNN
     from lib.models.recurrent.basic import LSTM, VanillaRNN
+    from lib.models.recurrent.orthogonal import ExpRNN, OrthRNN
     from lib.models.recurrent.relu import ReluRNN, ReluSSM
+    from lib.models.recurrent.screening import MemLSTM, MemRNN, RelLSTM, RelRNN
     from lib.models.state_space.diagonal import DiagonalSSM
     from lib.models.state_space.mamba import Mamba
     from lib.models.state_space.mamba2 import Mamba2
@@ -31,9 +33,15 @@ __all__ = [
     "LSTM",
     "AttentiveRNN",
     "DiagonalSSM",
+    "ExpRNN",
     "LinearTransformer",
     "Mamba",
     "Mamba2",
+    "MemLSTM",
+    "MemRNN",
+    "OrthRNN",
+    "RelLSTM",
+    "RelRNN",
     "ReluRNN",
     "ReluSSM",
     "SequenceModel",

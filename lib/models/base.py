@@ -95,6 +95,10 @@ class SequenceModel(Module):
         steps = whole_number(length, "length", 0)
         return sum(layer.state_size(steps) for layer in self.layers)
 
+    def slow_parameters(self) -> list[nn.Parameter]:
+        """Parameters that want a smaller rate than the others: none, unless an architecture says which."""
+        return []
+
     def _embed(self, tokens: Tensor, axes: int) -> Tensor:
         if tokens.ndim != axes or tokens.numel() == 0 or tokens.dtype not in (torch.int64, torch.int32):
             raise ValueError(

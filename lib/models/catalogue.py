@@ -23,6 +23,12 @@ ENTRIES = {
     "ttt_linear": ("attention.linear.TTTLinear", "TTT-Linear"),
     "relu_ssm": ("recurrent.relu.ReluSSM", "SSM"),
     "relu_rnn": ("recurrent.relu.ReluRNN", "ReLU RNN"),
+    "orth_rnn": ("recurrent.orthogonal.OrthRNN", "orth-RNN"),
+    "exp_rnn": ("recurrent.orthogonal.ExpRNN", "expRNN"),
+    "mem_rnn": ("recurrent.screening.MemRNN", "MemRNN"),
+    "mem_lstm": ("recurrent.screening.MemLSTM", "MemLSTM"),
+    "rel_rnn": ("recurrent.screening.RelRNN", "RelRNN"),
+    "rel_lstm": ("recurrent.screening.RelLSTM", "RelLSTM"),
 }
 """Of every architecture: its class, below `lib.models`, and its name on pages."""
 

@@ -5,6 +5,7 @@ from lib.processes.binary.sign import sign_correlation, sign_mutual_information
 from lib.processes.discrete.ising import IsingChain
 from lib.processes.discrete.lagged_sum import LaggedSum
 from lib.processes.discrete.markov import MarkovChain
+from lib.processes.discrete.recall import CopyTask, DenoiseTask
 from lib.processes.discrete.repetitive import IdenticalTokens, RepetitiveSequence
 from lib.processes.discrete.santa_fe import SantaFeProcess
 from lib.processes.gaussian.hierarchical import HierarchicalGaussian
@@ -16,6 +17,8 @@ from lib.processes.ngram.sentences import SentenceList
 
 __all__ = [
     "AutoregressiveGaussian",
+    "CopyTask",
+    "DenoiseTask",
     "EquicorrelatedGaussian",
     "HierarchicalGaussian",
     "IdenticalTokens",

@@ -47,7 +47,7 @@ float32: numbers move by less than 5e-5 of their size, and differences of large 
 0.01 of their size, or 0.02. What rounding moves further is in no grid: long trainings, large rates, states that are all
 alike. A broken kernel moves some number by 0.005 and more.
 """
-LOOSE = {"probe": 0.02, "gradients": 0.01}
+LOOSE = {"probe": 0.02, "gradients": 0.01, "accuracy": 0.06, "accuracies": 0.06}
 """Absolutely, where it is more: shares of points whose label wins by a hair, and `gradients`: those of a network that
 starts as a construction, which vanish but for rounding, moved by 0.002, all others by less than 0.0003."""
 FLOOR = 1e-5  # of all gradients together

@@ -74,7 +74,9 @@ def trained(
     )
     weights = {name: tensor.float() for name, tensor in model.state_dict().items()}
     save_checkpoint(folder / "model.safetensors", weights, {}, dict(described))
+    accuracies = {"accuracies": course.accuracies} if course.accuracies else {}
     return course, {
+        **accuracies,
         "parameter_count": sum(parameter.numel() for parameter in model.parameters()),
         "training_losses": course.training_losses,
         "validation_losses": course.validation_losses,

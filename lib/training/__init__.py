@@ -4,6 +4,17 @@ from lib.training.checkpoint import CheckpointError
 from lib.training.generation import generate
 from lib.training.loop import Fit, fit
 from lib.training.settings import FitSettings
-from lib.training.tasks import NextToken, Task, position_losses
+from lib.training.tasks import NextToken, StepLabels, Task, label_scores, position_losses
 
-__all__ = ["CheckpointError", "Fit", "FitSettings", "NextToken", "Task", "fit", "generate", "position_losses"]
+__all__ = [
+    "CheckpointError",
+    "Fit",
+    "FitSettings",
+    "NextToken",
+    "StepLabels",
+    "Task",
+    "fit",
+    "generate",
+    "label_scores",
+    "position_losses",
+]

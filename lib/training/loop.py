@@ -14,9 +14,11 @@ from tqdm.auto import tqdm
 
 from lib.training.checkpoint import load_checkpoint, optimizer_tensors, restore_optimizer, save_checkpoint
 from lib.training.settings import FitSettings
-from lib.training.tasks import Task
+from lib.training.tasks import Evaluation, ScoredTask, Task
 
 FINISHED_BY_EPOCHS, FINISHED_BY_PATIENCE = "all epochs done", "no better validation loss"
+FINISHED_BY_SUCCESS = "accuracy reached"
+SUCCESSES = 2  # epochs in a row that have to reach it
 
 
 @dataclass
@@ -25,6 +27,7 @@ class Fit:
 
     training_losses: list[float] = field(default_factory=list)
     validation_losses: list[float] = field(default_factory=list)
+    accuracies: list[float] = field(default_factory=list)  # on the same data; none for tasks without
     best_epoch: int = 0  # counted from 1; 0: no epoch ended with finite losses
     reason: str = ""  # why it ended; empty while it has not
     seconds: float = 0.0  # of wall time, over all starts
@@ -55,11 +58,15 @@ def fit(
     numbers of a run that was never stopped (on a CPU with the same number of threads). configuration: what the run is,
     compared with the file's; the settings are added to it. A loss that is not finite ends the run, with the reason in
     `Fit.reason`; the best weights so far are kept. Raises CheckpointError before any work for a file that is corrupt
-    or of another configuration. Cost: epochs x (one pass forward and back over the data + validation).
+    or of another configuration, and ValueError if training is to end by an accuracy that the task does not have.
+    Parameters that a model names in `slow_parameters()` learn at `slow_fraction` of the rate. Cost: epochs x (one pass
+    forward and back over the data + validation).
     """
+    if settings.success is not None and not isinstance(task, ScoredTask):
+        raise ValueError(f"success: {type(task).__name__} has no accuracy to end by; None is allowed")
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     device = parameters[0].device
-    optimizer = settings.make_optimizer(parameters)
+    optimizer = settings.make_optimizer(parameters, getattr(model, "slow_parameters", list)())
     described = {**(configuration or {}), "settings": settings.model_dump()}
     course, best = Fit(), copy_of(model)
     if checkpoint is not None and checkpoint.exists():
@@ -73,14 +80,14 @@ def fit(
     with tqdm(total=settings.epochs, initial=done, desc=label or "training", unit="epoch", disable=not progress) as bar:
         while not course.reason:
             started = time.perf_counter()
-            loss, validation = _epoch(model, task, settings, optimizer, parameters, done, steps, device)
+            loss, found = _epoch(model, task, settings, optimizer, parameters, done, steps, device)
             done += 1
-            _judge(course, settings, loss, validation)
+            _judge(course, settings, loss, found)
             if course.best_epoch == len(course.validation_losses) == done:
                 best = copy_of(model)
             course.seconds += time.perf_counter() - started
             bar.update()
-            bar.set_postfix_str(f"validation {validation:.4f} nats, best {course.best_loss:.4f}")
+            bar.set_postfix_str(f"validation {found.loss:.4f} nats, best {course.best_loss:.4f}")
             if checkpoint is not None:
                 tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
                 tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
@@ -98,15 +105,15 @@ def _epoch(
     done: int,
     steps: int,
     device: torch.device,
-) -> tuple[float, float]:
-    """One pass over the data; mean training loss while it went on, and validation loss after it."""
+) -> tuple[float, Evaluation]:
+    """One pass over the data; mean training loss while it went on, and what the model does on other data after it."""
     model.train()
     total = torch.zeros((), dtype=torch.float64, device=device)
     count = 0
     for number, batch in enumerate(task.batches(settings.batch, done, device)):
         rate = settings.learning_rate_at(done * steps + number, settings.epochs * steps)
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group.get("fraction", 1.0)
         optimizer.zero_grad(set_to_none=True)
         loss = task.loss(model, batch)
         loss.backward()
@@ -115,20 +122,29 @@ def _epoch(
         total += loss.detach()  # not read before the epoch ends, so that a GPU does not wait for it
         count += 1
     mean = float(total) / max(1, count)
-    return mean, task.validation_loss(model, device) if math.isfinite(mean) else math.nan
+    if not math.isfinite(mean):
+        return mean, Evaluation(math.nan)
+    if isinstance(task, ScoredTask):
+        return mean, task.evaluation(model, device)
+    return mean, Evaluation(task.validation_loss(model, device))
 
 
-def _judge(course: Fit, settings: FitSettings, loss: float, validation: float) -> None:
+def _judge(course: Fit, settings: FitSettings, loss: float, found: Evaluation) -> None:
     """Enter one epoch, and decide whether it was the last."""
-    epoch = len(course.training_losses) + 1
+    epoch, validation = len(course.training_losses) + 1, found.loss
     if not (math.isfinite(loss) and math.isfinite(validation)):
         course.reason = f"diverged: losses {loss} and {validation} in epoch {epoch}"
         return
     course.training_losses.append(loss)
     course.validation_losses.append(validation)
+    if found.accuracy is not None:
+        course.accuracies.append(found.accuracy)
     if validation < course.best_loss:
         course.best_epoch = epoch
-    if settings.patience is not None and epoch - course.best_epoch >= settings.patience:
+    lately = course.accuracies[-SUCCESSES:]
+    if settings.success is not None and len(lately) == SUCCESSES and min(lately) >= settings.success:
+        course.reason = FINISHED_BY_SUCCESS
+    elif settings.patience is not None and epoch - course.best_epoch >= settings.patience:
         course.reason = FINISHED_BY_PATIENCE
     elif epoch >= settings.epochs:
         course.reason = FINISHED_BY_EPOCHS

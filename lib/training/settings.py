@@ -19,11 +19,13 @@ PRECISIONS = ("float32", "tf32", "bfloat16")
 class FitSettings(BaseModel):
     """Optimizer, schedule and stopping rule of one training.
 
-    optimizer: "rmsprop" is Keras' (rho 0.9, epsilon 1e-7 outside the root), "adam" has beta 0.9 and `beta2`, "adamw"
-    adds decoupled weight decay, "sgd" is plain. schedule: "constant", or "cosine" from learning_rate to
-    learning_rate x final_fraction over `epochs`, step by step, after `warm_up` steps of linear growth. clip: largest
-    gradient, none if None; clip_by: "norm" of all gradients together, or "value" of each entry. patience: epochs
-    without a better validation loss before training ends, never if None.
+    optimizer: "rmsprop" is Keras' (`alpha` 0.9, `epsilon` 1e-7 outside the root; torch's own are 0.99 and 1e-8), "adam"
+    has beta 0.9 and `beta2`, "adamw" adds decoupled weight decay, "sgd" is plain. schedule: "constant", or "cosine"
+    from learning_rate to learning_rate x final_fraction over `epochs`, step by step, after `warm_up` steps of linear
+    growth. clip: largest gradient, none if None; clip_by: "norm" of all gradients together, or "value" of each entry.
+    patience: epochs without a better validation loss before training ends, never if None. success: training ends once
+    the accuracy on validation data has been that high in two epochs in a row; never if None. slow_fraction: rate of the
+    parameters that a model names in `slow_parameters()`, by that of the others.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -40,6 +42,11 @@ class FitSettings(BaseModel):
     clip_by: Literal["norm", "value"] = "norm"
     weight_decay: float = Field(0.0, ge=0)
     beta2: float = Field(0.999, ge=0, lt=1)
+    # Left out where they are not chosen: checkpoints that were made before they came are still of the same settings.
+    alpha: float = Field(0.9, ge=0, lt=1, exclude_if=lambda value: value == 0.9)
+    epsilon: float = Field(1e-7, gt=0, exclude_if=lambda value: value == 1e-7)
+    slow_fraction: float = Field(0.1, gt=0, exclude_if=lambda value: value == 0.1)
+    success: float | None = Field(None, gt=0, le=1, exclude_if=lambda value: value is None)
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -48,12 +55,20 @@ class FitSettings(BaseModel):
             faults = (f"{'.'.join(map(str, fault['loc']))}: {_fault(fault)}" for fault in error.errors())
             raise ValueError("settings of a fit: " + "; ".join(faults)) from None
 
-    def make_optimizer(self, parameters: Any) -> torch.optim.Optimizer:
-        """The optimizer over `parameters`, at the initial learning rate."""
+    def make_optimizer(self, parameters: Any, slow: Any = ()) -> torch.optim.Optimizer:
+        """The optimizer over `parameters`, at the initial learning rate.
+
+        Those of them that are `slow` make a second group, which says in "fraction" what its rate is to be times.
+        """
+        marks = {id(parameter) for parameter in slow}
+        if marks:
+            parameters = list(parameters)
+            groups = [[p for p in parameters if (id(p) in marks) is chosen] for chosen in (False, True)]
+            parameters = [{"params": groups[0]}, {"params": groups[1], "fraction": self.slow_fraction}]
         rate, decay, betas = self.learning_rate, self.weight_decay, (0.9, self.beta2)
         match self.optimizer:
             case "rmsprop":
-                return torch.optim.RMSprop(parameters, lr=rate, alpha=0.9, eps=1e-7, weight_decay=decay)
+                return torch.optim.RMSprop(parameters, lr=rate, alpha=self.alpha, eps=self.epsilon, weight_decay=decay)
             case "adam":
                 return torch.optim.Adam(parameters, lr=rate, betas=betas, weight_decay=decay)
             case "adamw":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lib.checks import whole_number
+
+FIXED, FRESH = 1, 2  # streams of random numbers: for all seeds the same, and of one seed and epoch
 
 
 class Task(Protocol):
@@ -31,6 +33,35 @@ class Task(Protocol):
 
     def validation_loss(self, model: Any, device: torch.device) -> float:
         """Mean nats a prediction on data that are not trained on."""
+        ...
+
+
+class Evaluation(NamedTuple):
+    """What a model does on data that are not trained on."""
+
+    loss: float  # mean nats a prediction
+    accuracy: float | None = None  # share of right predictions, of those that count; None for tasks that have none
+
+
+@runtime_checkable
+class ScoredTask(Task, Protocol):
+    """A task that has an accuracy as well, which training may end by."""
+
+    def evaluation(self, model: Any, device: torch.device) -> Evaluation:
+        """`validation_loss` and the accuracy on the same data."""
+        ...
+
+
+class LabelSource(Protocol):
+    """Where `StepLabels` has its sequences from."""
+
+    @property
+    def classes(self) -> int:
+        """How many targets have: 0 .. classes - 1."""
+        ...
+
+    def sample(self, n: int, seed: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Inputs and targets, each (n, length)."""
         ...
 
 
@@ -63,6 +94,89 @@ class NextToken:
 
     def validation_loss(self, model: Any, device: torch.device) -> float:
         return float(position_losses(model, self.validation, device=device).mean())
+
+
+class StepLabels:
+    """Tell the class of every step from the inputs so far: mean of -ln Q(y_t | x_1 .. x_t) over all steps, in nats.
+
+    Inputs and targets are different numbers, and every batch is drawn anew from `source`: the batches of an epoch, one
+    for each of its `updates`, depend on seed and epoch alone. Evaluated is on `validation` sequences that no seed
+    changes and none trains on; its accuracy is that at the steps `scored` (from 0; all by default). A model may have
+    more outputs than there are classes: those behind them are not used. Raises ValueError for sizes below one.
+    """
+
+    def __init__(
+        self,
+        source: LabelSource,
+        *,
+        seed: int = 0,
+        updates: int = 250,
+        validation: int = 1000,
+        scored: ArrayLike | None = None,
+    ) -> None:
+        self.source, self.seed = source, whole_number(seed, "seed", 0)
+        self.updates = whole_number(updates, "updates", 1)
+        fixed = np.random.default_rng([0, 0, FIXED])
+        self.inputs, self.targets = source.sample(whole_number(validation, "validation", 1), fixed)
+        self.scored = scored
+
+    def steps(self, batch: int) -> int:
+        return self.updates
+
+    def batches(self, batch: int, epoch: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor]]:
+        random = np.random.default_rng([self.seed, epoch, FRESH])
+        for _ in range(self.updates):
+            inputs, targets = self.source.sample(batch, random)
+            yield torch.from_numpy(inputs).to(device), torch.from_numpy(targets).to(device)
+
+    def loss(self, model: Any, batch: tuple[Tensor, Tensor]) -> Tensor:
+        inputs, targets = batch
+        return mean_loss(label_logits(model, inputs, self.source.classes), targets)
+
+    def validation_loss(self, model: Any, device: torch.device) -> float:
+        return self.evaluation(model, device).loss
+
+    def evaluation(self, model: Any, device: torch.device) -> Evaluation:
+        return label_scores(model, self.inputs, self.targets, self.source.classes, scored=self.scored, device=device)
+
+
+def label_scores(
+    model: Any,
+    inputs: ArrayLike,
+    targets: ArrayLike,
+    classes: int,
+    *,
+    scored: ArrayLike | None = None,
+    batch: int = 100,
+    device: torch.device | str = "cpu",
+) -> Evaluation:
+    """Mean of -ln Q(y_t | x_1 .. x_t) over all steps, nats, and the accuracy of the likeliest class where it counts.
+
+    inputs, targets: whole numbers (n, length). scored: steps that count, from 0; all by default. Cost one parallel
+    pass.
+    """
+    given, wanted = np.asarray(inputs), np.asarray(targets)
+    steps = torch.as_tensor(np.arange(given.shape[1]) if scored is None else np.asarray(scored), device=device)
+    total = torch.zeros((), dtype=torch.float64, device=device)
+    right = torch.zeros((), dtype=torch.int64, device=device)
+    was_training = model.training
+    model.eval()
+    with torch.no_grad():
+        for start in range(0, len(given), batch):
+            labels = torch.from_numpy(wanted[start : start + batch]).to(device)
+            logits = label_logits(model, torch.from_numpy(given[start : start + batch]).to(device), classes)
+            total += F.cross_entropy(logits.transpose(1, 2), labels, reduction="none").double().sum()
+            right += (logits[:, steps].argmax(dim=-1) == labels[:, steps]).sum()
+    model.train(was_training)
+    return Evaluation(float(total) / wanted.size, float(right) / (len(wanted) * len(steps)))
+
+
+def label_logits(model: Any, inputs: Tensor, classes: int) -> Tensor:
+    """Logits (batch, time, classes) of inputs (batch, time); ValueError for a model with fewer outputs than classes."""
+    logits = model(inputs)
+    if logits.shape[-1] < classes:
+        raise ValueError(f"model: at least {classes} outputs, one a class, are needed, got {logits.shape[-1]}")
+    return logits[..., :classes]
 
 
 def mean_loss(logits: Tensor, tokens: Tensor) -> Tensor:

@@ -8,15 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.binary_sequences.runs import (
-    growth,
-    law_signs,
-    length_table,
-    of_network,
-    place_between,
-    ratio_to_law,
-    trained_runs,
-)
+from experiments.binary_sequences.runs import of_network, trained_runs
+from experiments.binary_sequences.seed_tables import growth, law_signs, length_table, place_between, ratio_to_law
 from lib.information import fit_exponential
 from lib.processes import PowerLawBinary
 from lib.report import claims

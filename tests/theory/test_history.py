@@ -51,6 +51,12 @@ def test_sizes_of_long_histories_are_those_of_the_formulas() -> None:
         "ttt_linear": depth * width * (width // 4),
         "relu_ssm": depth * width,
         "relu_rnn": depth * width,
+        "orth_rnn": depth * width,
+        "exp_rnn": depth * width,
+        "mem_rnn": depth * (width + length * (2 * width + 1)),
+        "mem_lstm": depth * (2 * width + length * (2 * width + 1)),
+        "rel_rnn": depth * (width + 20 * (2 * width + 1)),
+        "rel_lstm": depth * (2 * width + 20 * (2 * width + 1)),
     }
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from experiments.binary_sequences.plateaus import SYMBOLS, best_starts, gate, missing, trainings
 from experiments.binary_sequences.run import group_lags
-from experiments.binary_sequences.runs import Network, TrainedRun, law_signs, tail_signs
+from experiments.binary_sequences.runs import Network, TrainedRun
+from experiments.binary_sequences.seed_tables import law_signs, tail_signs
 from experiments.binary_sequences.tables import excess_table, gate_table
 from lib.information.intervals import Interval
 from lib.report.verdicts import judge

@@ -7,15 +7,8 @@ import pytest
 
 from experiments.binary_sequences import tables
 from experiments.binary_sequences.decay import grouped_curve
-from experiments.binary_sequences.runs import (
-    Network,
-    best,
-    correlation_lengths,
-    law,
-    network_of,
-    of_network,
-    trained_runs,
-)
+from experiments.binary_sequences.runs import Network, best, law, network_of, of_network, trained_runs
+from experiments.binary_sequences.seed_tables import correlation_lengths
 from lib.information import auto_mutual_information
 from lib.processes import PowerLawBinary
 from tests.experiments.binary_sequences.fake_records import diverged, exponential, power_law, record

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from experiments.binary_sequences.plateaus import SYMBOLS, trainings
-from experiments.binary_sequences.runs import law_signs, trained_runs
+from experiments.binary_sequences.runs import trained_runs
+from experiments.binary_sequences.seed_tables import law_signs
 from experiments.binary_sequences.statements import Statements
 from lib.information.intervals import Interval
 from tests.experiments.binary_sequences.fake_records import Curve, exponential, power_law, record

@@ -1,0 +1,135 @@
+"""What is said of Table 4: its numbers beside what can be had without the mission, and beside those of our agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from experiments.minigrid.ceilings import ceiling
+from experiments.minigrid.environments import PAIRS, Rule
+from experiments.minigrid.runs import PLACES, AgentRun, Trained, difference, mean_return
+from lib.information.intervals import Interval, seed_mean
+from lib.report.catalogue import find
+from lib.report.verdicts import judge, judge_printed
+
+CLAIM = "kerg-table4"
+MODELS = ("MemLSTM", "RelLSTM")
+NEAR = 0.1  # two standard errors of the mean of 100 returns, as in the authors' code, of which half are near 1
+WIDEST = 0.2  # an interval that may hold a printed number
+UNREAD = tuple(task for task, pair in PAIRS.items() if pair.mission_varies)
+Runs = Mapping[Trained, Sequence[AgentRun]]
+
+
+def printed(task: str) -> dict[tuple[str, str], float]:
+    """The numbers of Table 4 by place, "train" or "test", and model."""
+    values = find(CLAIM).paper_value[task]
+    return {(place, model): values[place][column] for place in PLACES for column, model in enumerate(MODELS)}
+
+
+def place_name(task: str, place: str) -> str:
+    return getattr(PAIRS[task], place).name  # type: ignore[no-any-return]
+
+
+def blind_ceilings(grids: int, seed: int = 0, rule: Rule = "around") -> dict[str, Interval]:
+    """Ceilings without the mission, or without the cue of Memory, over grids, by the name of the place."""
+    names = [place_name(task, place) for task in (*UNREAD, "Memory") for place in PLACES]
+    return {name: seed_mean(ceiling(name, grids, seed, rule).blind) for name in names}
+
+
+def above(task: str, ceilings: Mapping[str, Interval], models: Sequence[str] = MODELS) -> dict[str, Interval]:
+    """Ceiling less printed number, for every place of a task and these models; the number is taken as exact."""
+    found = {}
+    for (place, model), number in printed(task).items():
+        if model in models:
+            limit = ceilings[place_name(task, place)]
+            low, high = limit.low - number, limit.high - number
+            found[f"{place_name(task, place)}, {model}"] = Interval(limit.value - number, low, high, form="+.3f")
+    return found
+
+
+def judge_unread(ceilings: Mapping[str, Interval], task: str) -> str:
+    """Is no printed number of the task above what can be had without reading the mission, but for its noise?
+
+    It agrees if every ceiling less its printed number is above -NEAR, with all of its interval over grids.
+    """
+    return judge(
+        CLAIM,
+        above(task, ceilings),
+        at_least=-NEAR,
+        fewest=0,
+        part=f"{task}: no more than without the mission",
+        explanation="above what can be had without the mission: it was read",
+        note="ceiling less printed number",
+        profile="paper",  # places, rewards and numbers are the paper's; nothing is trained
+        remark=True,
+    )
+
+
+def judge_cue(ceilings: Mapping[str, Interval]) -> str:
+    """The control: is RelLSTM in MemoryS7 above what can be had without the cue, by more than its noise?"""
+    cases = above("Memory", ceilings, ("RelLSTM",))
+    return judge(
+        CLAIM,
+        cases["MemoryS7, RelLSTM"],
+        at_most=-NEAR,
+        fewest=0,
+        part="MemoryS7: RelLSTM has seen the cue",
+        explanation="no more than without the cue",
+        note="ceiling less printed number",
+        profile="paper",
+        remark=True,
+    )
+
+
+def judge_large_memory(ceilings: Mapping[str, Interval]) -> str:
+    """In MemoryS13, where the ceiling is that of agents without memory, is neither printed number above it?"""
+    cases = {name: case for name, case in above("Memory", ceilings).items() if name.startswith("MemoryS13")}
+    return judge(
+        CLAIM,
+        cases,
+        at_least=-NEAR,
+        fewest=0,
+        part="MemoryS13: no more than without memory",
+        explanation="above what can be had without memory",
+        note="ceiling less printed number",
+        profile="paper",
+        remark=True,
+    )
+
+
+def judge_trained(runs: Runs, profile: str) -> None:
+    """Our agents: RelLSTM against MemLSTM where they learned and in the larger places, and the printed numbers.
+
+    Undecided as long as there are fewer than three seeds of both.
+    """
+    pairs = {task: (runs.get(Trained(task, "rel_lstm"), ()), runs.get(Trained(task, "mem_lstm"), ())) for task in PAIRS}
+    learned = {task: pair for task, pair in pairs.items() if all(pair)}
+    at_home = {"MemoryS7": difference(*pairs["Memory"], "train")} if "Memory" in learned else {}
+    away = {place_name(task, "test"): difference(*pair, "test") for task, pair in learned.items()}
+    sides: tuple[tuple[str, Mapping[str, Interval], Mapping[tuple[str, str], float], str], ...] = (
+        ("MemoryS7: RelLSTM above MemLSTM", at_home, printed("Memory"), "train"),
+        ("larger places: RelLSTM above MemLSTM", away, {}, "test"),
+    )
+    for part, cases, numbers, place in sides:
+        judge(
+            CLAIM,
+            cases,
+            at_least=0.0,
+            part=part,
+            explanation="RelLSTM is not above MemLSTM",
+            note="difference of mean returns, paired by seed",
+            profile=profile,
+            paper=[numbers[place, model] for model in MODELS] if numbers else None,
+            condition="as printed",
+        )
+    for task in (task for task in ("DoorKey", "Memory") if task in learned):
+        for (place, model), number in printed(task).items():
+            judge_printed(
+                CLAIM,
+                mean_return(learned[task][model == "MemLSTM"], place),
+                number,
+                part=f"{place_name(task, place)}, {model}",
+                widest=WIDEST,
+                explanation="another mean return than the printed one",
+                paper=number,
+                condition="as printed",
+            )

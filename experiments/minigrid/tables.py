@@ -1,0 +1,37 @@
+"""Tables of the chapter, in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from experiments.minigrid.ceilings import Ceiling
+from experiments.minigrid.environments import PAIRS
+from experiments.minigrid.runs import PLACES, AgentRun, Trained, mean_return
+from experiments.minigrid.statements import MODELS, place_name, printed
+from lib.information.intervals import seed_mean
+from lib.report.page import table
+
+
+def table_of_ceilings(limits: Mapping[str, Ceiling]) -> str:
+    """Every place with its ceilings and the printed numbers."""
+    rows = [(place_name(task, place), task, place) for task in PAIRS for place in PLACES]
+    columns = (
+        ("place", lambda row: row[0]),
+        ("mission unread", lambda row: f"{seed_mean(limits[row[0]].blind):.3f}"),
+        ("mission read", lambda row: f"{limits[row[0]].informed.mean():.3f}"),
+        ("success, unread", lambda row: f"{limits[row[0]].success.mean():.2f}"),
+        *((model, lambda row, model=model: f"{printed(row[1])[row[2], model]:.2f}") for model in MODELS),
+    )
+    return table(columns, rows)
+
+
+def table_of_agents(runs: Mapping[Trained, Sequence[AgentRun]]) -> str:
+    """Mean returns of our agents, with intervals over seeds."""
+    columns = (
+        ("task", lambda trained: trained.task),
+        ("agent", str),
+        ("seeds", lambda trained: len(runs[trained])),
+        ("return where it learned", lambda trained: f"{mean_return(runs[trained], 'train'):.2f}"),
+        ("return in the larger place", lambda trained: f"{mean_return(runs[trained], 'test'):.2f}"),
+    )
+    return table(columns, sorted(runs, key=lambda trained: (list(PAIRS).index(trained.task), str(trained))))

@@ -1,0 +1,125 @@
+"""Statements about Table 4, each with numbers under which it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.minigrid import statements
+from experiments.minigrid.ceilings import ceiling
+from experiments.minigrid.runs import Trained, agent_runs, difference, mean_return
+from experiments.minigrid.statements import UNREAD, above, blind_ceilings, judge_trained, judge_unread, printed
+from lib.information.intervals import Interval, seed_mean
+from lib.report import records
+
+
+@pytest.fixture(scope="module")
+def ceilings() -> dict[str, Interval]:
+    return blind_ceilings(150)
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What has been recorded so far: outcomes by part."""
+    path = tmp_path / "claims.jsonl"
+    monkeypatch.setenv("BOOK_RECORDS", str(path))
+    return lambda: {one["part"]: one for one in records.read(path)}
+
+
+def test_printed_numbers_are_those_of_the_table() -> None:
+    assert printed("Memory") == {
+        ("train", "MemLSTM"): 0.4,
+        ("train", "RelLSTM"): 0.94,
+        ("test", "MemLSTM"): 0.24,
+        ("test", "RelLSTM"): 0.30,
+    }
+    assert UNREAD == ("GoToObject", "GoToDoor", "Fetch")
+
+
+def test_no_printed_number_is_above_its_ceiling_and_that_is_a_remark(ceilings: Any, recorded: Any) -> None:
+    assert [judge_unread(ceilings, task) for task in UNREAD] == ["agrees"] * 3
+    assert statements.judge_cue(ceilings) == statements.judge_large_memory(ceilings) == "agrees"
+    assert {one["outcome"] for one in recorded().values()} == {"holds"}
+    assert all(one["remark"] for one in recorded().values()) and len(recorded()) == 5
+
+
+@pytest.mark.parametrize("task", UNREAD)
+def test_an_agent_that_reads_its_mission_is_seen(task: str, ceilings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control: the same rule on what a planner gets that reads the mission."""
+    names = {place: statements.place_name(task, place) for place in ("train", "test")}
+    informed = {place: float(ceiling(name, 50).informed.mean()) for place, name in names.items()}
+    told = {(place, model): informed[place] for place in names for model in statements.MODELS}
+    monkeypatch.setattr(statements, "printed", lambda _: told)
+    assert judge_unread(ceilings, task) == "differs"
+
+
+def test_under_the_later_rule_the_numbers_of_go_to_object_are_above_the_ceiling() -> None:
+    assert judge_unread(blind_ceilings(150, rule="beside"), "GoToObject") == "differs"
+
+
+def test_what_is_above_without_the_cue_is_seen(ceilings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {("train", "MemLSTM"): 0.4, ("train", "RelLSTM"): 0.5, ("test", "MemLSTM"): 0.24, ("test", "RelLSTM"): 0.9}
+    monkeypatch.setattr(statements, "printed", lambda _: given)
+    assert statements.judge_cue(ceilings) == statements.judge_large_memory(ceilings) == "differs"
+
+
+def test_too_few_grids_decide_nothing(ceilings: Any) -> None:
+    wide = {name: seed_mean([limit.value - 0.3, limit.value + 0.3]) for name, limit in ceilings.items()}
+    assert judge_unread(wide, "Fetch") == "undecided"
+
+
+def test_a_ceiling_less_the_printed_number() -> None:
+    limits = {name: Interval(0.5, 0.4, 0.6) for name in ("MemoryS7", "MemoryS13")}
+    found = above("Memory", limits)
+    assert found["MemoryS7, RelLSTM"].ends == pytest.approx((-0.54, -0.34))
+    assert len(found) == 4 and len(above("Memory", limits, ("RelLSTM",))) == 2
+
+
+def agents(task: str, layer: str, train: Sequence[float], test: Sequence[float] = (), memory: str = "episodes") -> Any:
+    """Records of agents with these mean returns, by seed."""
+    for seed, value in enumerate(train):
+        tests = {"train": {"mean_return": value}, "test": {"mean_return": (test or train)[seed]}}
+        chosen = {"task": task, "layer": layer, "memory": memory}
+        yield {"parameters": chosen, "seed": seed, "result": {"tests": tests}}
+
+
+def everything(rel: Sequence[float], mem: Sequence[float] = (0.40, 0.41, 0.39)) -> Any:
+    return agent_runs([*agents("Memory", "rel_lstm", rel), *agents("Memory", "mem_lstm", mem)])
+
+
+def test_agents_are_compared_in_the_seeds_that_both_have() -> None:
+    runs = everything((0.9, 0.8, 0.7, 0.1), (0.5, 0.3, 0.1))
+    rel, mem = runs[Trained("Memory", "rel_lstm")], runs[Trained("Memory", "mem_lstm")]
+    assert difference(rel, mem, "train").by_seed == pytest.approx((0.4, 0.5, 0.6))
+    assert mean_return(rel, "test").value == pytest.approx(0.625)
+    assert str(Trained("Memory", "lstm", "steps")) == "LSTM without memory"
+
+
+@pytest.mark.parametrize(
+    ("rel", "outcome"),
+    [
+        ((0.93, 0.95, 0.94), "reduced"),
+        ((0.20, 0.21, 0.19), "differs"),
+        ((0.93, 0.20, 0.41), "undecided"),
+        ((0.93, 0.95), "undecided"),
+    ],
+)
+def test_one_agent_above_the_other(rel: Sequence[float], outcome: str, recorded: Any) -> None:
+    judge_trained(everything(rel), "laptop")
+    assert recorded()["MemoryS7: RelLSTM above MemLSTM"]["outcome"] == outcome
+
+
+def test_printed_numbers_are_compared_with_those_of_our_agents(recorded: Any) -> None:
+    judge_trained(everything((0.94, 0.95, 0.93), (0.60, 0.61, 0.62)), "laptop")
+    found = {part: one["outcome"] for part, one in recorded().items()}
+    assert found["MemoryS7, RelLSTM"] == "reduced" and found["MemoryS7, MemLSTM"] == "differs"
+    assert found["MemoryS13, MemLSTM"] == found["MemoryS13, RelLSTM"] == "differs"
+
+
+def test_without_agents_the_claim_is_open(recorded: Any) -> None:
+    judge_trained({}, "laptop")
+    assert {one["outcome"] for one in recorded().values()} == {"undecided"} and len(recorded()) == 2
+    assert not any(one["remark"] for one in recorded().values())
