@@ -16,7 +16,15 @@ from torch.nn.utils import parametrizations
 
 from lib.checks import whole_number
 from lib.models.base import Module, SequenceModel, seeded
-from lib.models.kernels.screening.cell import Rule, ScreeningState, Weights, initial_state, screening, screening_step
+from lib.models.kernels.screening.cell import (
+    Rule,
+    ScreeningState,
+    Weights,
+    initial_state,
+    restarted,
+    screening,
+    screening_step,
+)
 
 ACTIVATIONS = ("tanh", "modrelu")
 STARTS = ("henaff", "cayley", "orthogonal", "xavier")
@@ -73,6 +81,10 @@ class OrthogonalLayer(Module):
     def step(self, x: Tensor, state: ScreeningState) -> tuple[Tensor, ScreeningState]:
         found = screening_step(self._driven(x), state, self.weights(), self.rule)
         return found.hidden, found.state
+
+    def restart(self, state: ScreeningState, rows: Tensor) -> ScreeningState:
+        """The state in which the sequences `rows`, (batch,) of bool, have read nothing yet."""
+        return restarted(state, rows)
 
     def state_size(self, length: int) -> int:
         return self.width

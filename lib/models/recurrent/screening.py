@@ -19,6 +19,7 @@ from lib.models.kernels.screening.cell import (
     ScreeningState,
     Weights,
     initial_state,
+    restarted,
     screening,
     screening_step,
 )
@@ -108,6 +109,10 @@ class ScreeningLayer(Module):
         priority = None if priorities is None else priorities[:, 0]
         found = screening_step(self._driven(x), state, self.weights(), self.rule, priority)
         return found.hidden, found.state
+
+    def restart(self, state: ScreeningState, rows: Tensor) -> ScreeningState:
+        """The state in which the sequences `rows`, (batch,) of bool, have read nothing yet."""
+        return restarted(state, rows)
 
     def state_size(self, length: int) -> int:
         """s, the cell of an LSTM, and for each place h_i, U_a h_i and a score."""

@@ -46,7 +46,7 @@ class Weights(NamedTuple):
 
 
 class ScreeningState(NamedTuple):
-    """All that later output depends on. A sequence that starts anew has its rows of the initial state."""
+    """All that later output depends on."""
 
     hidden: Tensor  # s, (batch, n)
     cell: Tensor  # c of an LSTM, (batch, n), else (batch, 0)
@@ -135,6 +135,17 @@ def initial_state(batch: int, weights: Weights, rule: Rule) -> ScreeningState:
         relevant,
         like.new_full((batch, rule.relevant), NO_RELEVANT),
         0,
+    )
+
+
+def restarted(state: ScreeningState, rows: Tensor) -> ScreeningState:
+    """The state in which the sequences `rows`, (batch,) of bool, have read nothing yet."""
+    some = rows[:, None]
+    return state._replace(
+        hidden=state.hidden.masked_fill(some, 0.0),
+        cell=state.cell.masked_fill(some, 0.0),
+        scores=state.scores.masked_fill(some, NO_BUFFERED),
+        frozen=state.frozen.masked_fill(some, NO_RELEVANT),
     )
 
 
