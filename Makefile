@@ -43,6 +43,7 @@ benchmarks: $(READY)
 	$(RUN) benchmarks/scoring.py
 	$(RUN) benchmarks/gaussian_training.py
 	$(RUN) benchmarks/sweep_memory.py
+	$(RUN) benchmarks/ppo.py
 
 # The environment is made anew when what it should hold has changed.
 $(READY): requirements.txt requirements.lock pyproject.toml

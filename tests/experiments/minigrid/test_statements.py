@@ -10,6 +10,7 @@ import pytest
 
 from experiments.minigrid import statements
 from experiments.minigrid.ceilings import ceiling
+from experiments.minigrid.memoryless import without_memory
 from experiments.minigrid.runs import Trained, agent_runs, difference, mean_return
 from experiments.minigrid.statements import UNREAD, above, blind_ceilings, judge_trained, judge_unread, printed
 from lib.information.intervals import Interval, seed_mean
@@ -66,6 +67,16 @@ def test_what_is_above_without_the_cue_is_seen(ceilings: Any, monkeypatch: pytes
     assert statements.judge_cue(ceilings) == statements.judge_large_memory(ceilings) == "differs"
 
 
+def test_an_agent_without_memory_gets_what_is_printed_of_the_small_memory_world(recorded: Any) -> None:
+    found = [statements.judge_small_memory(without_memory("MemoryS7")[1])]
+    assert recorded()["MemoryS7: as much without memory"]["remark"] and found == ["agrees"]
+
+
+def test_less_than_is_printed_is_seen() -> None:
+    """Control: what is had without memory in the large world."""
+    assert statements.judge_small_memory(without_memory("MemoryS13", (1.0,))[1]) == "differs"
+
+
 def test_too_few_grids_decide_nothing(ceilings: Any) -> None:
     wide = {name: seed_mean([limit.value - 0.3, limit.value + 0.3]) for name, limit in ceilings.items()}
     assert judge_unread(wide, "Fetch") == "undecided"
@@ -98,22 +109,33 @@ def test_agents_are_compared_in_the_seeds_that_both_have() -> None:
     assert str(Trained("Memory", "lstm", "steps")) == "LSTM without memory"
 
 
+ABOVE, BELOW, APART, FEW = (0.93, 0.95, 0.94), (0.20, 0.21, 0.19), (0.93, 0.20, 0.41), (0.93, 0.95)
+
+
 @pytest.mark.parametrize(
-    ("rel", "outcome"),
+    ("rel", "profile", "outcome"),
     [
-        ((0.93, 0.95, 0.94), "reduced"),
-        ((0.20, 0.21, 0.19), "differs"),
-        ((0.93, 0.20, 0.41), "undecided"),
-        ((0.93, 0.95), "undecided"),
+        (ABOVE, "laptop", "reduced"),
+        (ABOVE, "paper", "holds"),
+        (BELOW, "paper", "differs"),
+        (BELOW, "laptop", "undecided"),  # with more frames it might be otherwise
+        (APART, "paper", "undecided"),
+        (FEW, "paper", "undecided"),
     ],
 )
-def test_one_agent_above_the_other(rel: Sequence[float], outcome: str, recorded: Any) -> None:
-    judge_trained(everything(rel), "laptop")
+def test_one_agent_above_the_other(rel: Sequence[float], profile: str, outcome: str, recorded: Any) -> None:
+    judge_trained(everything(rel), profile)
     assert recorded()["MemoryS7: RelLSTM above MemLSTM"]["outcome"] == outcome
 
 
-def test_printed_numbers_are_compared_with_those_of_our_agents(recorded: Any) -> None:
-    judge_trained(everything((0.94, 0.95, 0.93), (0.60, 0.61, 0.62)), "laptop")
+def test_printed_numbers_are_compared_with_those_of_agents_with_as_many_frames(recorded: Any) -> None:
+    runs = everything((0.94, 0.95, 0.93), (0.60, 0.61, 0.62))
+    judge_trained(runs, "laptop")
+    assert len(recorded()) == 2
+
+
+def test_a_printed_number_lies_in_the_interval_of_our_agents_or_not(recorded: Any) -> None:
+    judge_trained(everything((0.94, 0.95, 0.93), (0.60, 0.61, 0.62)), "paper")
     found = {part: one["outcome"] for part, one in recorded().items()}
     assert found["MemoryS7, RelLSTM"] == "reduced" and found["MemoryS7, MemLSTM"] == "differs"
     assert found["MemoryS13, MemLSTM"] == found["MemoryS13, RelLSTM"] == "differs"
