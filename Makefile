@@ -13,7 +13,7 @@ book: $(READY)
 	$(RUN) -m lib book --profile $(PROFILE)
 
 test: $(READY) lint
-	$(RUN) -m pytest -n auto --dist loadfile -m "not browser"
+	$(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not browser"
 	$(RUN) -m lib book --profile smoke
 	$(RUN) -m pytest -n auto --dist loadgroup -m browser tests/browser
 
@@ -50,7 +50,8 @@ benchmarks: $(READY)
 $(READY): requirements.txt requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; assert (3, 11) <= sys.version_info[:2] <= (3, 13), "Python 3.11 to 3.13 is needed; set PYTHON=python3.12, say"'
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.txt -c requirements.lock
+	$(RUN) -m pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt -c requirements.lock
+	$(RUN) -m compileall -qq -j 0 $(VENV)/lib || true  # as pip would, which has one core for it and passes over the same
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	$(VENV)/bin/jupytext-config --settings-file $(VENV)/etc/jupyter/labconfig/default_setting_overrides.json set-default-viewer markdown myst
 	touch $(READY)

@@ -10,10 +10,30 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from lib import ROOT
 from lib.batch.pages import Page
+
+LONGEST = (
+    "batch/test_page_inputs.py",
+    "runs/test_cluster.py",
+    "runs/test_fingerprints.py",
+    "runs/test_fingerprint_mutants.py",
+    "batch/test_endings.py",
+    "runs/test_experiments_on_device.py",
+    "batch/test_execution.py",
+    "batch/test_book.py",
+    "test_page_guards.py",
+    "models/attention/test_transformer.py",
+)  # 20 to 50 seconds of a core each; all others take a few
 
 settings.register_profile("book", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("book")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take long come first: no worker begins one when the others have nothing left to do."""
+    places = {ROOT / "tests" / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.fixture(autouse=True)

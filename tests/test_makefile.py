@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lib import ROOT
+from tests.conftest import LONGEST
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
@@ -28,3 +29,12 @@ def test_jupyter_starts_for_root_too_with_its_token_and_for_this_machine_alone(
     assert ("--allow-root" in command) is allowed
     assert command[command.index("--ip") + 1] == "127.0.0.1"
     assert not any("token" in word.lower() or "password" in word.lower() for word in command)
+
+
+def test_files_that_take_long_are_tested_first_and_are_there(request: pytest.FixtureRequest) -> None:
+    assert [name for name in LONGEST if not (ROOT / "tests" / name).is_file()] == []
+    commands = [line for line in (ROOT / "Makefile").read_text(encoding="utf-8").splitlines() if "loadfile" in line]
+    assert commands and all("--no-loadscope-reorder" in command for command in commands)
+    order = [item.path.relative_to(ROOT / "tests").as_posix() for item in request.session.items]
+    long = [name in LONGEST for name in order]
+    assert long == sorted(long, reverse=True)

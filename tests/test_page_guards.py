@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
-import shutil
-import subprocess
 import symtable
-import sys
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import pytest
 import yaml
 
 from lib import ROOT
 from lib.batch.pages import Page, executable_pages
+from tests.edited_code import EditedCode
 
 MUTANTS = yaml.safe_load((ROOT / "tests" / "mutants.yml").read_text(encoding="utf-8"))
 NAMES = [mutant["name"] for mutant in MUTANTS]
@@ -67,32 +63,10 @@ def names_in(part: ast.Module) -> tuple[set[str], set[str]]:
     return bound, taken
 
 
-def copy_of_lib(root: Path, mutant: Mapping[str, str] | None = None) -> Path:
-    """`root`, with lib and what it reads in it, and the mistake."""
-    for folder in ("lib", "experiments", "book/claims"):
-        shutil.copytree(ROOT / folder, root / folder)
-    if mutant is not None:
-        path = root / mutant["file"]
-        source = path.read_text(encoding="utf-8")
-        if (times := source.count(mutant["text"])) != 1:
-            raise ValueError(f"{mutant['name']}: one place is needed, {mutant['text']!r} is in {times} of its file")
-        path.write_text(source.replace(mutant["text"], mutant["replacement"]), encoding="utf-8")
-    return root
-
-
-def run(code: str, root: Path) -> tuple[int, str]:
-    """Exit status and errors of code that runs with the lib below `root`."""
-    script = root / "cells.py"
-    script.write_text(code, encoding="utf-8")
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(root),
-        "MPLBACKEND": "agg",
-        "OMP_NUM_THREADS": "1",
-        "NUMBA_CACHE_DIR": str(root / "numba"),  # machine code from elsewhere may lack the mistake
-    }
-    done = subprocess.run([sys.executable, script], cwd=root, env=environment, capture_output=True, text=True)
-    return done.returncode, done.stderr
+def run(code: str, place: EditedCode) -> tuple[int, str]:
+    """Exit status and output of cells that run with the code in this place."""
+    (place.root / "cells.py").write_text(code, encoding="utf-8")
+    return place.run("cells.py")
 
 
 @pytest.fixture(scope="module")
@@ -100,17 +74,31 @@ def pages() -> dict[str, Page]:
     return {page.name: page for page in executable_pages()}
 
 
-def test_guards_pass_as_lib_is(pages: dict[str, Page], tmp_path: Path) -> None:
-    """All in one process, each with names of its own."""
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EditedCode]:
+    place = EditedCode(tmp_path_factory.mktemp("code"), "lib", "experiments", "book/claims")
+    yield place
+    place.close()
+
+
+@pytest.fixture(scope="module")
+def as_lib_is(pages: dict[str, Page], place: EditedCode) -> tuple[int, str]:
+    """What becomes of all guards in one process, each with names of its own, before lib has a mistake."""
     parts = [f"exec(compile({guarding_code(pages[page], guard)!r}, {guard!r}, 'exec'), {{}})" for page, guard in GUARDS]
-    status, errors = run("\n".join(parts), copy_of_lib(tmp_path))
+    return run("\n".join(parts), place)
+
+
+def test_guards_pass_as_lib_is(as_lib_is: tuple[int, str]) -> None:
+    status, errors = as_lib_is
     assert status == 0, errors
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=NAMES)
-def test_a_page_fails_on(mutant: dict[str, str], pages: dict[str, Page], tmp_path: Path) -> None:
+@pytest.mark.usefixtures("as_lib_is")  # its machine code serves for all that a mutant leaves as it is
+def test_a_page_fails_on(mutant: dict[str, str], pages: dict[str, Page], place: EditedCode) -> None:
     code = guarding_code(pages[mutant["page"]], mutant["guard"])
-    status, errors = run(code, copy_of_lib(tmp_path, mutant))
+    with place.edited((mutant["file"], mutant["text"], mutant["replacement"])):
+        status, errors = run(code, place)
     assert status != 0
     assert re.search(NOTICED, errors, re.MULTILINE), errors
 
@@ -127,14 +115,13 @@ def test_every_guard_of_a_page_has_a_mutant(pages: dict[str, Page]) -> None:
     assert len(set(NAMES)) == len(NAMES)
 
 
-def test_a_mutant_that_is_nowhere_or_everywhere_is_refused(tmp_path: Path) -> None:
-    for number, text in enumerate(("no such text", "import")):
-        mutant = {**MUTANTS[0], "text": text}
-        with pytest.raises(ValueError, match="one place"):
-            copy_of_lib(tmp_path / str(number), mutant)
+def test_a_mutant_that_is_nowhere_or_everywhere_is_refused(place: EditedCode) -> None:
+    for text in ("no such text", "import"):
+        with pytest.raises(ValueError, match="one place"), place.edited((MUTANTS[0]["file"], text, "")):
+            pass
 
 
-def test_only_the_cells_that_a_guard_needs_are_run(make_page: Callable[..., Page], tmp_path: Path) -> None:
+def test_only_the_cells_that_a_guard_needs_are_run(make_page: Callable[..., Page], place: EditedCode) -> None:
     unneeded = "raise RuntimeError('not needed')"
     page = make_page(
         "a", "import none\nimport numpy as np", unneeded, "x = [1 for z in 'z'][0]\ny = 2", "x += np.e", "z = 3"
@@ -145,10 +132,9 @@ def test_only_the_cells_that_a_guard_needs_are_run(make_page: Callable[..., Page
     assert guarding_code(page, "x").splitlines()[:-1] == [
         "import numpy as np", "x = [1 for z in 'z'][0]", "y = 2", "x += np.e",
     ]  # fmt: skip
-    (tmp_path / "lib").mkdir()
-    assert run(guarding_code(page, "x"), tmp_path)[0] == 0
+    assert run(guarding_code(page, "x"), place)[0] == 0
     page.source.write_text(page.source.read_text(encoding="utf-8").replace("> 3", "> 4"), encoding="utf-8")
-    status, errors = run(guarding_code(Page(page.name, page.root), "x"), tmp_path)
+    status, errors = run(guarding_code(Page(page.name, page.root), "x"), place)
     assert status != 0 and re.search(NOTICED, errors, re.MULTILINE)
     with pytest.raises(ValueError, match="guards-y"):
         guarding_code(page, "y")

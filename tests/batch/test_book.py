@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -45,6 +46,10 @@ plt.plot([0, 1]); plt.show()
 
 @pytest.fixture
 def small_book(tmp_path: Path) -> Path:
+    return house(tmp_path)
+
+
+def house(tmp_path: Path) -> Path:
     """A copy of the house with one chapter in it."""
     for name in ("lib", "book"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -58,7 +63,7 @@ def small_book(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def build(folder: Path, *chapter: str) -> tuple[int, str]:
+def build(folder: Path, *chapter: str, **settings: str) -> tuple[int, str]:
     (folder / "notebooks" / "chapter.md").write_text(HEAD + "# A chapter\n\n" + "\n".join(chapter))
     done = subprocess.run(
         [sys.executable, "-m", "lib", "book"],
@@ -66,33 +71,47 @@ def build(folder: Path, *chapter: str) -> tuple[int, str]:
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(folder)},
+        env={**os.environ, "PYTHONPATH": str(folder), **settings},
     )
     return done.returncode, done.stdout + done.stderr
 
 
-def test_a_sound_book_is_built_and_its_address_printed(small_book: Path) -> None:
-    status, log = build(small_book, FIGURE.replace("ALT", "alt"))
-    assert status == 0, log
-    assert (small_book / "_build" / "html" / "book" / "index.html").as_uri() in log
-    page = (small_book / "_build" / "html" / "notebooks" / "chapter.html").read_text()
-    assert 'alt="A rising line."' in page
-    assert str(small_book) not in page
+Sound = tuple[Path, Callable[[], tuple[int, str]]]
 
 
-def test_rendering_finds_done_what_filled_the_cache(small_book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BOOK_CACHE", str(small_book / "cache"))
-    counted = small_book / "executions"
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
+    """A sound book, and how to build it; its chapter shows a figure, fills the cache and counts its executions."""
+    folder = house(tmp_path_factory.mktemp("sound"))
     chapter = (
         "```{code-cell} python\nfrom lib.processes import corpora\n"
         'corpora.load("sotu").head(20_000).tokens("bpe", vocabulary_size=300)\n'
-        f"with open({str(counted)!r}, 'a') as file:\n    file.write('once ')\n```\n"
+        "with open('../executions', 'a') as file:\n    file.write('once ')\n```\n"
     )
-    for _ in range(2):
-        status, log = build(small_book, chapter)
-        assert status == 0, log
-        assert counted.read_text() == "once "
-    assert list((small_book / "cache" / "bpe").iterdir())
+    return folder, lambda: build(folder, FIGURE.replace("ALT", "alt"), chapter, BOOK_CACHE=str(folder / "cache"))
+
+
+@pytest.fixture(scope="module")
+def first_build(sound: Sound) -> tuple[int, str]:
+    return sound[1]()
+
+
+def test_a_sound_book_is_built_and_its_address_printed(sound: Sound, first_build: tuple[int, str]) -> None:
+    folder, (status, log) = sound[0], first_build
+    assert status == 0, log
+    assert (folder / "_build" / "html" / "book" / "index.html").as_uri() in log
+    page = (folder / "_build" / "html" / "notebooks" / "chapter.html").read_text()
+    assert 'alt="A rising line."' in page
+    assert str(folder) not in page
+
+
+@pytest.mark.usefixtures("first_build")
+def test_rendering_finds_done_what_filled_the_cache(sound: Sound) -> None:
+    folder, again = sound
+    assert (folder / "executions").read_text() == "once "
+    status, log = again()
+    assert status == 0 and (folder / "executions").read_text() == "once ", log
+    assert list((folder / "cache" / "bpe").iterdir())
 
 
 def test_a_failing_cell_fails_the_build_and_its_traceback_is_printed(small_book: Path) -> None:

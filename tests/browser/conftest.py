@@ -13,19 +13,36 @@ from pathlib import Path
 
 import pytest
 from _pytest.mark.structures import ParameterSet
-from playwright.sync_api import Browser, BrowserContext, Route, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Request, Response, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
 
 from lib import ROOT
 
 HTML = ROOT / "_build" / "html"
 DESK, PHONE = 1280, 390  # widths in pixels
+ALONE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"  # a route refuses too, but switches the cache off
+OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", ALONE)
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+
+
+TURN = """scheme => {
+  const root = document.documentElement;
+  if (!document.getElementById('at-once'))
+    document.head.insertAdjacentHTML('beforeend', '<style id="at-once">* { transition: none !important; }</style>');
+  for (let press = 0; press < 3 && root.dataset.mode !== scheme; press++)
+    document.querySelector('.theme-switch-button').click();
+  if (root.dataset.mode !== scheme) throw new Error(`the page stays ${root.dataset.mode}`);
+}"""
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         pass
+
+    def end_headers(self) -> None:
+        """The book does not change while it is tested: the browser keeps the scripts that pages share, compiled."""
+        self.send_header("Cache-Control", "max-age=3600")
+        super().end_headers()
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +64,7 @@ def browser() -> Iterator[Browser]:
         try:
             opened = playwright.chromium.launch(
                 executable_path=here,
-                args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"],
+                args=OPTIONS,
             )
         except PlaywrightError as error:
             reason = (
@@ -61,68 +78,88 @@ def browser() -> Iterator[Browser]:
         opened.close()
 
 
-class Visit:
-    """A context that refuses the network and keeps what went wrong."""
+@pytest.fixture(scope="session")
+def context(browser: Browser) -> BrowserContext:
+    """One for all pages, for what it has loaded it does not load again."""
+    return browser.new_context()
 
-    def __init__(self, context: BrowserContext, address: str) -> None:
-        self.context, self.address = context, address
+
+class Visit:
+    """A page that keeps what went wrong, and what it asked of others than the book, which it does not get."""
+
+    def __init__(self, context: BrowserContext, address: str, scheme: str = "light", width: int = DESK) -> None:
+        self.address, self.name = address, ""
         self.page = context.new_page()
-        self.name = ""
+        self.page.add_init_script(f"for (const name of ['mode', 'theme']) localStorage.setItem(name, '{scheme}');")
         self.refused: list[str] = []
         self.errors: list[str] = []
-        context.route("**/*", self._route)
+        self.page.on("request", self._request)
         self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("response", self._response)
+        self._show(scheme, width)
 
-    def _route(self, route: Route) -> None:
-        if route.request.url.startswith((self.address, "data:", "blob:")):
-            route.continue_()
-        else:
-            self.refused.append(route.request.url)
-            route.abort()
+    def _request(self, request: Request) -> None:
+        if not request.url.startswith((f"{self.address}/", "data:", "blob:")):
+            self.refused.append(request.url)
 
-    def _response(self, response) -> None:
+    def _response(self, response: Response) -> None:
         if response.status >= 400:
             self.errors.append(f"{response.status} {response.url}")
 
+    def _show(self, scheme: str, width: int) -> None:
+        self.page.emulate_media(color_scheme=scheme)
+        self.page.set_viewport_size({"width": width, "height": 900})
+
     def open(self, name: str) -> None:
-        self.name = name
+        self.name = ""  # until it is open
         self.errors.clear()
         self.refused.clear()
         self.page.goto(f"{self.address}/{name}", wait_until="load")
         if name == "index.html":  # sends readers on to the first page
             self.page.wait_for_url("**/book/index.html")
         self.page.evaluate("async () => { if (window.MathJax?.startup) await MathJax.startup.promise; }")
+        self.name = name
+
+    def turn(self, scheme: str, width: int) -> None:
+        """The page as it is, in another window and colour scheme: by the button that readers have for that."""
+        self._show(scheme, width)
+        self.page.evaluate(TURN, scheme)
 
 
 @contextlib.contextmanager
-def visiting(browser: Browser, address: str, scheme: str = "light", width: int = DESK) -> Iterator[Visit]:
-    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
-    context.add_init_script(f"localStorage.setItem('mode', '{scheme}'); localStorage.setItem('theme', '{scheme}');")
-    yield Visit(context, address)
-    context.close()
+def visiting(context: BrowserContext, address: str, scheme: str = "light", width: int = DESK) -> Iterator[Visit]:
+    visit = Visit(context, address, scheme, width)
+    yield visit
+    visit.page.close()
 
 
 @pytest.fixture
-def visit(browser: Browser, address: str) -> Iterator[Visit]:
-    with visiting(browser, address) as visit:
+def visit(context: BrowserContext, address: str) -> Iterator[Visit]:
+    with visiting(context, address) as visit:
         yield visit
 
 
-@pytest.fixture(scope="module")
-def opened(browser: Browser, address: str, request: pytest.FixtureRequest) -> Iterator[Visit]:
-    """A page that is opened once for all tests of it, since to load and typeset it takes longer than any test."""
+@pytest.fixture(scope="session")
+def standing(context: BrowserContext, address: str) -> Iterator[Visit]:
+    with visiting(context, address) as visit:
+        yield visit
+
+
+@pytest.fixture
+def opened(standing: Visit, request: pytest.FixtureRequest) -> Visit:
+    """A page that is opened once for all tests of it, since to load and typeset it takes longer than most tests."""
     name, scheme, width = request.param
-    with visiting(browser, address, scheme, width) as visit:
-        visit.open(name)
-        yield visit
+    if standing.name != name:
+        standing.open(name)
+    standing.turn(scheme, width)
+    return standing
 
 
 def each(names: Iterable[str], schemes: Iterable[str] = ("light",), width: int = DESK) -> list[ParameterSet]:
-    """Parameters of `opened`; tests of one page in one scheme stay in one process."""
+    """Parameters of `opened`; tests of one page stay in one process."""
     return [
-        pytest.param((name, scheme, width), marks=pytest.mark.xdist_group(f"{name} {scheme}"), id=f"{name}-{scheme}")
+        pytest.param((name, scheme, width), marks=pytest.mark.xdist_group(name), id=f"{name}-{scheme}")
         for name in names
         for scheme in schemes
     ]

@@ -6,10 +6,10 @@ import re
 
 import nbformat
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 
 from lib import ROOT
 
+from .accessibility import violations
 from .conftest import PHONE, Visit, built, each, page_names
 
 pytestmark = pytest.mark.browser
@@ -22,6 +22,13 @@ EXECUTED = [name for name in PAGES if name.startswith("notebooks/")]
 
 def real(errors: list[str]) -> list[str]:
     return [error for error in errors if not any(known in error for known in HARMLESS)]
+
+
+def overflow(visit: Visit) -> int:
+    """Pixels by which a page is wider than its window."""
+    width = visit.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert isinstance(width, int)
+    return width
 
 
 @pytest.mark.parametrize("opened", each([*PAGES, "index.html", "search.html", "genindex.html"]), indirect=True)
@@ -60,20 +67,18 @@ def test_every_figure_has_alternative_text_that_describes_it(opened: Visit) -> N
 
 @pytest.mark.parametrize("opened", each(PAGES, ("light", "dark")), indirect=True)
 def test_no_serious_accessibility_violation(opened: Visit) -> None:
-    report = Axe().run(opened.page, options={"runOnly": ["wcag2a", "wcag2aa"], "resultTypes": ["violations"]})
     serious = [
-        f"{violation['id']}: {node['html'][:200]}"
-        for violation in report.response["violations"]
-        if violation["impact"] in ("serious", "critical")
-        for node in violation["nodes"][:5]
+        f"{violation.rule}: {place}"
+        for violation in violations(opened.page)
+        if violation.impact in ("serious", "critical")
+        for place in violation.places[:5]
     ]
     assert not serious, "\n".join(serious)
 
 
 @pytest.mark.parametrize("opened", each(PAGES, width=PHONE), indirect=True)
 def test_a_page_fits_a_phone(opened: Visit) -> None:
-    overflow = opened.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    assert overflow <= 1, f"{opened.name} is {overflow} px wider than a phone"
+    assert overflow(opened) <= 1, f"{opened.name} is {overflow(opened)} px wider than a phone"
 
 
 def test_search_finds_grassberger(visit: Visit) -> None:

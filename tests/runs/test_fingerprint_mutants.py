@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lib import ROOT
+from tests.edited_code import EditedCode
 
 FILES = {
     "entropy": "lib/information/estimators.py",
@@ -76,49 +74,41 @@ HARMLESS = [  # local variables renamed, two pure statements swapped, a comment
 ]
 
 
-@pytest.fixture
-def copied(tmp_path):
-    """A copy of the code, and of what is kept; returns edit(file, old, new) and run(point)."""
-    for folder in ("lib", "experiments", "results/fingerprints"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+def edits(*changes: tuple[str, str, str]) -> list[tuple[str, str, str]]:
+    return [(FILES[file], old, new) for file, old, new in changes]
 
-    def edit(file: str, old: str, new: str) -> None:
-        path = tmp_path / FILES[file]
-        text = path.read_text(encoding="utf-8")
-        assert text.count(old) == 1, f"{FILES[file]} has {text.count(old)} times {old!r}: name the text of today"
-        path.write_text(text.replace(old, new), encoding="utf-8")
 
-    def run(point: str) -> tuple[int, str]:
-        own = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "compiled"), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "lib", "fingerprint", EXPERIMENT, "--point", point]
-        done = subprocess.run(
-            command, cwd=tmp_path, env={**os.environ, **own}, capture_output=True, text=True, check=False
-        )
-        return done.returncode, done.stdout + done.stderr
+def fingerprint(code: EditedCode, point: str) -> tuple[int, str]:
+    return code.run("-m", "lib", "fingerprint", EXPERIMENT, "--point", point)
 
-    return edit, run
+
+@pytest.fixture(scope="module")
+def code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EditedCode]:
+    """A copy of the code, and of what is kept, that was run as it is."""
+    code = EditedCode(tmp_path_factory.mktemp("code"), "lib", "experiments", "results/fingerprints")
+    status, told = fingerprint(code, RNN)
+    assert status == 0 and "1 points, no differences" in told, told
+    yield code
+    code.close()
 
 
 @pytest.mark.parametrize("broken", MUTANTS)
-def test_a_broken_kernel_is_noticed(copied, broken):
-    edit, run = copied
+def test_a_broken_kernel_is_noticed(code: EditedCode, broken: str) -> None:
     *change, point = MUTANTS[broken]
-    edit(*change)
-    status, told = run(point)
+    with code.edited(*edits(tuple(change))):
+        status, told = fingerprint(code, point)
     assert status == 1 and f"Error: {EXPERIMENT}: " in told and ": kept" in told and ", found" in told, told
     assert f"results changed; undo it, or raise `version` in experiments/{EXPERIMENT}/sweep.yml and train again" in told
 
 
-def test_a_refactoring_that_changes_no_number_passes(copied):
-    edit, run = copied
-    for change in HARMLESS:
-        edit(*change)
-    status, told = run(RNN)
+def test_a_refactoring_that_changes_no_number_passes(code: EditedCode) -> None:
+    with code.edited(*edits(*HARMLESS)):
+        status, told = fingerprint(code, RNN)
     assert status == 0 and "1 points, no differences" in told, told
 
 
-def test_a_text_that_is_no_longer_there_is_no_mutant(copied):
-    edit, _ = copied
-    with pytest.raises(AssertionError, match="name the text of today"):
-        edit("entropy", "no such text", "")
+def test_a_text_that_is_no_longer_there_is_no_mutant(code: EditedCode) -> None:
+    nowhere = edits(("entropy", "no such text", ""))
+    with pytest.raises(ValueError, match="name the text of today"), code.edited(*nowhere):
+        pass
     assert all((Path(ROOT) / file).is_file() for file in FILES.values())

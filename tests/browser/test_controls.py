@@ -1,0 +1,104 @@
+"""What the browser tests rest on: each fault is noticed, and a page that was turned is the page that a reader opens."""
+
+from __future__ import annotations
+
+import pytest
+
+from .accessibility import violations
+from .conftest import DESK, PHONE, Visit, visiting
+from .test_pages import overflow, real
+
+pytestmark = pytest.mark.browser
+
+PAGE = "notebooks/memorisation/inside_trained_networks.html"
+LOOK = """() => [...document.querySelectorAll('body, article *')].map(element => {
+  const style = getComputedStyle(element), box = element.getBoundingClientRect();
+  const size = [Math.round(box.width), Math.round(box.height)];
+  return [element.tagName, style.color, style.backgroundColor, style.filter, ...size];
+})"""
+
+
+@pytest.fixture
+def page(visit: Visit) -> Visit:
+    visit.open(PAGE)
+    return visit
+
+
+def rules(visit: Visit) -> set[str]:
+    return {violation.rule for violation in violations(visit.page)}
+
+
+@pytest.mark.parametrize("width", [DESK, PHONE])
+def test_a_page_that_was_turned_looks_as_if_it_had_been_opened_so(page: Visit, width: int) -> None:
+    first = page.page.evaluate(LOOK)
+    page.turn("dark", width)
+    turned = page.page.evaluate(LOOK)
+    with visiting(page.page.context, page.address, "dark", width) as dark:
+        dark.open(PAGE)
+        assert dark.page.evaluate(LOOK) == turned != first
+    page.turn("light", DESK)
+    assert page.page.evaluate(LOOK) == first
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_one_unreadable_word_among_thousands_that_look_alike_is_noticed(page: Visit, scheme: str) -> None:
+    page.turn(scheme, DESK)
+    assert "color-contrast" not in rules(page)
+    words = page.page.locator("article .highlight span.n:visible")
+    assert words.count() > 100
+    words.nth(words.count() // 2).evaluate("word => { word.textContent = 'unread'; word.style.color = '#808080'; }")
+    assert "color-contrast" in rules(page)
+
+
+def test_a_readable_colour_on_a_background_like_it_is_noticed(page: Visit) -> None:
+    page.page.locator("article p:visible").nth(1).evaluate(
+        "text => { text.style.background = getComputedStyle(text).color; }"
+    )
+    assert "color-contrast" in rules(page)
+
+
+@pytest.mark.parametrize(
+    ("first", "style"),
+    [
+        ('a word<i style="position: absolute; inset: 0; background: white"></i>', ""),
+        ("a word", "display: none"),
+        ("a", ""),
+    ],
+    ids=["covered", "hidden", "one letter"],
+)
+def test_an_unreadable_text_is_noticed_where_the_first_that_looks_like_it_cannot_be_measured(
+    page: Visit, first: str, style: str
+) -> None:
+    faint = "position: relative; color: #ccc"
+    more = f"<p style='{faint}; {style}'>{first}</p><p style='{faint}'>unread</p>"
+    page.page.locator("article h1").evaluate("(title, more) => title.insertAdjacentHTML('afterend', more)", more)
+    found = [place for one in violations(page.page) if one.rule == "color-contrast" for place in one.places]
+    assert any("unread" in place for place in found)
+
+
+def test_a_fault_that_is_no_matter_of_contrast_is_noticed(page: Visit) -> None:
+    page.page.locator("article img").first.evaluate("image => image.removeAttribute('alt')")
+    assert "image-alt" in rules(page)
+
+
+def test_a_page_wider_than_a_phone_is_noticed(page: Visit) -> None:
+    page.turn("light", PHONE)
+    assert overflow(page) <= 1
+    page.page.locator("article h1").evaluate("title => { title.style.width = '500px'; }")
+    assert overflow(page) > 1
+
+
+def test_a_request_that_leaves_the_book_is_refused_and_noticed(page: Visit) -> None:
+    assert not page.refused and not real(page.errors)
+    asked = ["http://example.org/", "http://192.0.2.1/"]
+    for elsewhere in asked:
+        ask = "where => fetch(where, {mode: 'no-cors'}).then(() => 'got', () => 'refused')"
+        assert page.page.evaluate(ask, elsewhere) == "refused"
+    assert page.refused == asked
+    assert sum("ERR_NAME_NOT_RESOLVED" in error for error in page.errors) == len(asked)
+
+
+def test_a_page_that_asks_for_what_the_book_lacks_is_noticed(page: Visit) -> None:
+    with page.page.expect_event("console"):
+        page.page.evaluate("fetch('no-such-file.js')")
+    assert any(error.startswith("404 ") for error in page.errors)

@@ -1,0 +1,149 @@
+"""A copy of the code in which mistakes are made, and run, without importing and compiling again what has none."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from lib import ROOT
+from lib.machine import _digest
+
+FORKS = sys.platform == "linux"  # elsewhere every run starts from nothing
+SLOW = ("matplotlib.pyplot", "numba", "pandas", "scipy.stats", "seaborn", "sympy", "torch")
+SERVER = """
+import importlib, json, os, runpy, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+assert not {"lib", "experiments"} & sys.modules.keys()
+for request in sys.stdin:
+    if not (child := os.fork()):
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+else:
+    sys.exit()
+asked = json.loads(request)
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+output = os.open(asked["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+os.dup2(output, 1), os.dup2(output, 2)
+os.chdir(asked["folder"])
+os.environ.clear()
+os.environ.update(asked["environment"])
+sys.path[0] = asked["folder"]
+sys.dont_write_bytecode = False  # the place is our own
+module, *sys.argv = asked["words"] if asked["words"][0] == "-m" else ["", *asked["words"]]
+if module:
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+else:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+class EditedCode:
+    """Folders of the book in a place of their own; `edited` makes mistakes in them, `run` shows what comes of these.
+
+    All runs are of one place. So the machine code that Numba keeps of unedited code serves for every edit that its
+    sources do not read: only a run after an edit, and the first of all, compile. They are forked from a process that
+    has loaded the slow libraries and nothing of the book.
+    """
+
+    def __init__(self, folder: Path, *folders: str, source: Path = ROOT) -> None:
+        self.root, self.compiled, self._output = folder / "code", folder / "compiled", folder / "output.txt"
+        for name in folders:
+            shutil.copytree(source / name, self.root / name, ignore=shutil.ignore_patterns("__pycache__"))
+        self._sound = _digest(self.root / "lib")
+        self._numbers = itertools.count(1)
+        self._server: subprocess.Popen[str] | None = None
+
+    @contextlib.contextmanager
+    def edited(self, *changes: tuple[str, str, str]) -> Iterator[None]:
+        """Inside the block, texts of files are replaced: (file, old, new); `ValueError` where old is not there once."""
+        before: dict[Path, tuple[str, os.stat_result]] = {}
+        try:
+            for file, old, new in changes:
+                path = self.root / file
+                text = path.read_text(encoding="utf-8")
+                if (times := text.count(old)) != 1:
+                    raise ValueError(f"one place is needed, {old!r} is {times} times in {file}: name the text of today")
+                before.setdefault(path, (text, path.stat()))
+                path.write_text(text.replace(old, new), encoding="utf-8")
+                number = next(
+                    self._numbers
+                )  # Python and Numba know a file by its size and time: no two edits share one
+                os.utime(path, (number, number))
+            self._carry_over(set(before))
+            yield
+        finally:
+            for path, (text, state) in before.items():
+                path.write_text(text, encoding="utf-8")
+                os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+    def run(self, *words: str) -> tuple[int, str]:
+        """Exit status and output of `python` with these words, in the copied folder."""
+        own = {"PYTHONPATH": str(self.root), "NUMBA_CACHE_DIR": str(self.compiled)}
+        environment = {**os.environ, **own, "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
+        if not FORKS:
+            done = subprocess.run(
+                [sys.executable, *words], cwd=self.root, env=environment, capture_output=True, text=True, check=False
+            )
+            return done.returncode, done.stdout + done.stderr
+        if self._server is None:
+            command = [sys.executable, "-c", SERVER, *SLOW]
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            self._server = subprocess.Popen(command, cwd=self.root, env=environment, text=True, **pipes)
+        assert self._server.stdin and self._server.stdout
+        asked = {"words": words, "folder": str(self.root), "environment": environment, "output": str(self._output)}
+        self._server.stdin.write(json.dumps(asked) + "\n")
+        self._server.stdin.flush()
+        status = int(self._server.stdout.readline())
+        return status, self._output.read_text(encoding="utf-8")
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.communicate()
+
+    def _carry_over(self, edited: set[Path]) -> None:
+        """Let the edited code use the machine code of files that read no edited one, directly or through others."""
+        before, now = (self.compiled / f"lib-{name}" for name in (self._sound, _digest(self.root / "lib")))
+        if before == now or not before.is_dir() or now.exists():
+            return
+        stale = {(path.parent.name, path.stem) for path in readers(self.root, edited)}
+
+        def left_out(place: str, names: list[str]) -> list[str]:
+            room = Path(place).name.rpartition("_")[0]  # Numba names a folder by that of the sources and a digest
+            return [name for name in names if (room, name.partition(".")[0]) in stale]
+
+        shutil.copytree(before, now, ignore=left_out)
+
+
+def readers(root: Path, files: Iterable[Path]) -> set[Path]:
+    """These files, and those below the root that import from them, directly or through others."""
+    imports = {path: imported(path, root) for path in root.rglob("*.py")}
+    found, more = set[Path](), set(files)
+    while more - found:
+        found |= more
+        more = {path for path, used in imports.items() if used & found}
+    return found
+
+
+def imported(path: Path, root: Path) -> set[Path]:
+    """Files below the root that a file may import from, wherever in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                names.update(itertools.accumulate(alias.name.split("."), "{}.{}".format))
+        elif isinstance(node, ast.ImportFrom):
+            package = ".".join(path.relative_to(root).parts[: -node.level]) if node.level else ""
+            module = ".".join(filter(None, (package, node.module)))
+            names |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+    places = [root.joinpath(*name.split(".")) for name in names]
+    files = {file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")}
+    return {file for file in files if file.is_file()}
