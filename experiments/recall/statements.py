@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.recall.measures import looking, slopes
 from experiments.recall.memory import last_exponent
 from experiments.recall.runs import (
     RecallRun,
@@ -41,7 +42,6 @@ TABLE5: dict[str, tuple[int | None, ...]] = {
 FLAT = 2.0  # RelRNN: at most, updates to success at the longest delay over those at the shortest
 QUADRATIC, LINEAR, APART = (1.7, 2.1), 1.1, 5.0  # exponents of memory, and MemRNN over RelRNN at the longest delay
 LOOKING = 3.0  # times as much attention on the symbols as before training
-SMALL = 0.1  # of the delay, which a memory may hold where gradients are compared
 FIGURE3 = (15, 15, 3)  # buffer that is held, relevant set that is held, and the size that is too small
 BEYOND_ZERO = 1e-6  # nats per 100 steps: an interval from there on does not hold zero
 LONG_ENOUGH = 8  # the smallest relevant set that is said to be stable
@@ -205,27 +205,6 @@ def judge_memory(sizes: Mapping[str, Mapping[int, float]]) -> dict[str, str]:
     }
 
 
-def slope(run: RecallRun, when: str = "after") -> float:
-    """m: ln |dL/dh_t| by distance, in nats per 100 steps, beyond the buffer and the steps of recall; least squares."""
-    norms = np.array(run.inside(when)["gradient_norms"], dtype=np.float64)
-    beyond = run.parameters["options"].get("buffer", 0) + run.parameters["recall"]
-    distance = np.arange(len(norms))[beyond + 1 :] / 100
-    return float(np.polyfit(distance, norms[beyond + 1 :], 1)[0])
-
-
-def slopes(runs: Iterable[RecallRun], when: str = "after") -> dict[tuple[int, int], dict[int, float]]:
-    """|m| of RelLSTM by (buffer, relevant) and seed, at the longest delay of which every memory is a small share."""
-    own = [run for run in runs if run.architecture == "rel_lstm" and "gradient_norms" in run.inside(when)]
-    sizes = {id(run): (run.parameters["options"]["buffer"], run.parameters["options"]["relevant"]) for run in own}
-    own = [run for run in own if sum(sizes[id(run)]) <= SMALL * run.delay]
-    longest = max((run.delay for run in own), default=0)
-    found: dict[tuple[int, int], dict[int, float]] = {}
-    for run in own:
-        if run.delay == longest:
-            found.setdefault(sizes[id(run)], {})[run.seed] = abs(slope(run, when))
-    return found
-
-
 def judge_set_size(runs: Iterable[RecallRun], when: str = "after") -> str:
     """Fig. 3 (left): a relevant set of 3 leaves steeper gradients than every set of 8 and more."""
     everything = list(runs)
@@ -298,21 +277,6 @@ def judge_heat_maps(runs: Iterable[RecallRun], number: str = "on_symbols") -> st
         explanation="trained networks do not look at the steps at which the symbols came",
         note=f"left out, since more than a third is there before training: {'; '.join(left)}" if left else "",
     )
-
-
-def looking(run: RecallRun, number: str = "on_symbols", control: str | None = None) -> float:
-    """A share of the attention after training over that before; control: the share in the place of the one after."""
-    after = run.inside("after").get("attention", {}).get(control or number)
-    return np.nan if after is None else float(after / run.inside("before")["attention"][number])
-
-
-def succeeding(runs: Iterable[RecallRun], architecture: str = "rel_rnn", delay: int = 100) -> dict[str, float]:
-    """Share of the seeds that succeed, by what is unusual about the network: "" for none, the others are controls."""
-    own = [run for run in runs if (run.architecture, run.delay) == (architecture, delay)]
-    return {
-        variant: float(np.mean([run.succeeded for run in best_recipe([r for r in own if r.variant == variant])]))
-        for variant in sorted({run.variant for run in own})
-    }
 
 
 def _judge_ratio(runs: Sequence[RecallRun], pairs: Mapping[str, tuple[Runs, Runs]], *, part: str, **asked: Any) -> str:
