@@ -36,6 +36,7 @@ benchmarks: $(READY)
 	$(RUN) benchmarks/memorization.py
 	$(RUN) benchmarks/selective_scan.py
 	$(RUN) benchmarks/recurrent.py
+	$(RUN) benchmarks/screening.py
 	$(RUN) benchmarks/training.py
 	$(RUN) benchmarks/generation.py
 	$(RUN) benchmarks/generation_growth.py

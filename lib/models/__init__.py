@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from lib.models.attention.transformer import SlidingWindowTransformer, SparseTransformer, Transformer
     from lib.models.base import SequenceModel, State
     from lib.models.recurrent.attentive import AttentiveRNN
+    from lib.models.recurrent.backtracking import SAB
     from lib.models.recurrent.basic import LSTM, VanillaRNN
+    from lib.models.recurrent.gated_orthogonal import GORU
     from lib.models.recurrent.orthogonal import ExpRNN, OrthRNN
     from lib.models.recurrent.relu import ReluRNN, ReluSSM
     from lib.models.recurrent.screening import MemLSTM, MemRNN, RelLSTM, RelRNN
@@ -30,7 +32,9 @@ else:
 
 __all__ = [
     "ARCHITECTURES",
+    "GORU",
     "LSTM",
+    "SAB",
     "AttentiveRNN",
     "DiagonalSSM",
     "ExpRNN",

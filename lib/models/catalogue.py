@@ -29,6 +29,8 @@ ENTRIES = {
     "mem_lstm": ("recurrent.screening.MemLSTM", "MemLSTM"),
     "rel_rnn": ("recurrent.screening.RelRNN", "RelRNN"),
     "rel_lstm": ("recurrent.screening.RelLSTM", "RelLSTM"),
+    "sab": ("recurrent.backtracking.SAB", "SAB"),
+    "goru": ("recurrent.gated_orthogonal.GORU", "GORU"),
 }
 """Of every architecture: its class, below `lib.models`, and its name on pages."""
 

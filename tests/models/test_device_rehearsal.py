@@ -52,6 +52,7 @@ GAUSSIAN = HierarchicalGaussian(2)
 
 def test_networks_and_their_options_are_found_without_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = {"transformer, placement post", "transformer, feed_forward 0", "sparse, pattern strided"}
+    wanted |= {"rel_rnn, select random", "rel_rnn, activation modrelu", "sab, aligned 1", "orth_rnn, embedding 1"}
     wanted |= {"mamba, kernel 1", "diagonal_ssm, spectrum real", "relu_ssm, initial zero", "relu_ssm, window 1"}
     assert wanted | set(ARCHITECTURES) <= set(NETWORKS)
 
@@ -107,7 +108,8 @@ def test_on_the_cpu_compiled_loops_are_called() -> None:
         except AssertionError:
             called.add(name)
     assert called >= {"transformer", "sliding_window", "mamba", "mamba2", "rnn", "lstm", "relu_rnn"}
-    assert not called & {"linear_attention", "relu_ssm"}
+    assert called >= {"orth_rnn", "exp_rnn", "mem_rnn", "mem_lstm", "rel_rnn", "rel_lstm"}
+    assert not called & {"linear_attention", "relu_ssm", "sab", "goru"}
 
 
 def test_scans_and_attention_longer_than_a_chunk_agree() -> None:

@@ -57,6 +57,8 @@ def test_sizes_of_long_histories_are_those_of_the_formulas() -> None:
         "mem_lstm": depth * (2 * width + length * (2 * width + 1)),
         "rel_rnn": depth * (width + 20 * (2 * width + 1)),
         "rel_lstm": depth * (2 * width + 20 * (2 * width + 1)),
+        "sab": depth * (2 * width + (1 + length // 2) * (width + 1)),
+        "goru": depth * width,
     }
 
 

@@ -104,7 +104,8 @@ class UnitVectors(Module):
 class CellModel(SequenceModel):
     """Layers of a cell on unit vectors, or on a trained embedding of some size, and a linear head with normal weights.
 
-    make: a layer for a number of inputs, called in the order of the layers; seed: of all initial weights.
+    make: a layer for a number of inputs, called in the order of the layers; it gives parts x width numbers.
+    seed: of all initial weights.
     """
 
     def __init__(
@@ -115,15 +116,35 @@ class CellModel(SequenceModel):
         make: Callable[[int], Module],
         embedding: int | None,
         seed: int | np.random.Generator,
+        parts: int = 1,
     ) -> None:
         size = whole_number(vocabulary if embedding is None else embedding, "embedding", 1)
-        inputs = [size] + [whole_number(width, "width", 1)] * (whole_number(depth, "depth", 1) - 1)
+        outputs = parts * whole_number(width, "width", 1)
+        inputs = [size] + [outputs] * (whole_number(depth, "depth", 1) - 1)
         with seeded(seed):
             layers = [make(number) for number in inputs]
-            super().__init__(vocabulary, size, layers, width)
+            super().__init__(vocabulary, size, layers, outputs)
             nn.init.xavier_normal_(self.head.weight)
             if embedding is None:
                 self.embedding = UnitVectors(vocabulary)
+
+
+class AttendingModel(CellModel):
+    """A `CellModel` whose layers have `attended`."""
+
+    def attended(self, tokens: Tensor, layer: int = -1) -> tuple[Tensor, Tensor]:
+        """What states of a layer, the last by default, attended to while `tokens` (batch, time) were read.
+
+        0-based times, -1 for an empty slot, and weights, 0 there; both (batch, time, slots): the buffer, of `time`
+        slots if it holds all states, and after it the relevant set.
+        """
+        x = self._embed(tokens, 2)
+        *below, asked = list(self.layers)[: list(range(len(self.layers)))[layer] + 1]
+        with torch.no_grad():
+            for lower in below:
+                x = lower(x)
+        times, weights = asked.attended(x)
+        return times, weights
 
 
 class OrthRNN(CellModel):

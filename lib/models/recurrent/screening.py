@@ -23,7 +23,7 @@ from lib.models.kernels.screening.cell import (
     screening,
     screening_step,
 )
-from lib.models.recurrent.orthogonal import CellModel, OrthogonalLayer, refuse_unknown
+from lib.models.recurrent.orthogonal import AttendingModel, OrthogonalLayer, refuse_unknown
 
 CELLS = ("rnn", "lstm")
 COMBINATIONS = {"sum": (1.0, 1.0), "mean": (0.5, 0.5)}  # shares of h_t and c_t in s_t
@@ -153,7 +153,7 @@ class ScreeningLayer(Module):
         return (_mixed(_mixed(self.lottery + rows * 0x9E3779B1) + times * 0x85EBCA6B) / 2**32).to(self.bias.dtype)
 
 
-class _Attending(CellModel):
+class _Screening(AttendingModel):
     """Screening layers with these options, on unit vectors or an embedding."""
 
     def __init__(
@@ -168,22 +168,8 @@ class _Attending(CellModel):
         make = functools.partial(ScreeningLayer, width=width, **options)
         super().__init__(vocabulary, width, depth, make, embedding, seed)
 
-    def attended(self, tokens: Tensor, layer: int = -1) -> tuple[Tensor, Tensor]:
-        """What states of a layer, the last by default, attended to while `tokens` (batch, time) were read.
 
-        0-based times, -1 for an empty slot, and weights, 0 there; both (batch, time, slots): the buffer, of `time`
-        slots if it holds all states, and after it the relevant set.
-        """
-        x = self._embed(tokens, 2)
-        *below, asked = list(self.layers)[: list(range(len(self.layers)))[layer] + 1]
-        with torch.no_grad():
-            for lower in below:
-                x = lower(x)
-        times, weights = asked.attended(x)
-        return times, weights
-
-
-class MemRNN(_Attending):
+class MemRNN(_Screening):
     """MemRNN of Kerg et al. (2020): an RNN that attends to all its past states.
 
     State: s of every layer, and of every token read h, U_a h and one number; it grows with the length. embedding:
@@ -210,7 +196,7 @@ class MemRNN(_Attending):
         super().__init__(vocabulary, width, depth, embedding, seed, options)
 
 
-class RelRNN(_Attending):
+class RelRNN(_Screening):
     """RelRNN of Kerg et al. (2020): an RNN that attends to its last states and to those that screening keeps.
 
     State: s of every layer, and of every place h, U_a h and one number, whatever the length. embedding: as in `MemRNN`.
@@ -249,7 +235,7 @@ class RelRNN(_Attending):
         super().__init__(vocabulary, width, depth, embedding, seed, options)
 
 
-class MemLSTM(_Attending):
+class MemLSTM(_Screening):
     """MemLSTM of Kerg et al. (2020): an LSTM fed with s_{t-1} that attends to all its past states; see `MemRNN`."""
 
     variants = ({}, {"combine": "sum", "embedding": 3})
@@ -268,7 +254,7 @@ class MemLSTM(_Attending):
         super().__init__(vocabulary, width, depth, embedding, seed, options)
 
 
-class RelLSTM(_Attending):
+class RelLSTM(_Screening):
     """RelLSTM of Kerg et al. (2020): an LSTM fed with s_{t-1} that attends to what `RelRNN` does."""
 
     variants = ({}, {"buffer": 3, "relevant": 2, "combine": "sum"})

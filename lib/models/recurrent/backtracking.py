@@ -1,0 +1,164 @@
+"""Sparse attentive backtracking as its authors released it: an LSTM that attends to a few of its stored states.
+
+Ke et al. (2018), Sparse Attentive Backtracking. Two properties of that code are kept, as they are no part of the text:
+as long as no more than `top` states are stored, the scores themselves are the weights; and tanh is taken before the
+map that scores, w . tanh([h; m]) = g(h) + g'(m), so that beyond `top` states the weights do not depend on h.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lib.checks import whole_number
+from lib.models.base import Module
+from lib.models.recurrent.basic import LSTMLayer
+from lib.models.recurrent.orthogonal import AttendingModel
+
+MARGIN = 1e-7  # above the threshold, and of the sum that weights are divided by
+
+
+class BacktrackingState(NamedTuple):
+    """All that later output depends on."""
+
+    hidden: Tensor  # h, (batch, width)
+    cell: Tensor  # c, (batch, width)
+    memory: Tensor  # a zero state and those stored, (batch, places, width)
+    keys: Tensor  # g'(m) of each, (batch, places, 1), or U_a m, (batch, places, width)
+    steps: int  # done so far
+
+
+class BacktrackingLayer(Module):
+    """An LSTM gives h~_t and c_t; h_t = h~_t + sum_i w_i m_i, which goes on; the output is [h_t; sum_i w_i m_i].
+
+    Every `every`-th h_t is stored, after a zero state. Scores e_i = w . tanh([h~_t; m_i]), or with `aligned` a true
+    alignment v . tanh(W_a h~_t + U_a m_i). With more than `top` states w_i is the positive part of e_i less the
+    `top`-th largest score, by their sum, so that top - 1 of them are not zero; with fewer it is e_i. Gradients through
+    h and c end every `truncation` steps; those through memories do not. Output (batch, time, 2 width).
+
+    Weights of the LSTM and its bias start uniform in +-1/sqrt(width), w normal with deviation 0.01; W_a and U_a uniform
+    in +-1/sqrt(width), v Xavier normal. Raises ValueError for every, top or truncation below 1. Cost of T steps
+    O(T width^2 + T^2 width / every), on every device in torch's operations.
+    """
+
+    def __init__(
+        self, inputs: int, width: int, *, every: int = 2, top: int = 10, truncation: int = 10, aligned: bool = False
+    ) -> None:
+        super().__init__()
+        self.width = width
+        self.every, self.top = whole_number(every, "every", 1), whole_number(top, "top", 1)
+        self.truncation = whole_number(truncation, "truncation", 1)
+        bound = width**-0.5
+        self.lstm = LSTMLayer(inputs, width)
+        for parameter in self.lstm.parameters():
+            nn.init.uniform_(parameter, -bound, bound)
+        self.weight_query = self.weight_key = None
+        if aligned:
+            self.weight_query = nn.Parameter(torch.empty(width, width).uniform_(-bound, bound))  # W_a
+            self.weight_key = nn.Parameter(torch.empty(width, width).uniform_(-bound, bound))  # U_a
+            self.weight_score = nn.Parameter(nn.init.xavier_normal_(torch.empty(1, width))[0])  # v
+        else:
+            self.weight_score = nn.Parameter(nn.init.normal_(torch.empty(2 * width), std=0.01))  # w
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._run(x)[0]
+
+    def initial_state(self, batch: int) -> BacktrackingState:
+        zeros = self.weight_score.new_zeros(batch, self.width)
+        return BacktrackingState(zeros, zeros, zeros[:, None], self._keys(zeros)[:, None], 0)
+
+    def step(self, x: Tensor, state: BacktrackingState) -> tuple[Tensor, BacktrackingState]:
+        out, after, _ = self._step(x, state)
+        return out, after
+
+    def state_size(self, length: int) -> int:
+        """h, c, and of each stored state itself and what its score needs."""
+        keys = 1 if self.weight_key is None else self.width
+        return 2 * self.width + (1 + length // self.every) * (self.width + keys)
+
+    def attended(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """0-based times of the stored states, -1 for those not yet there, and their weights, 0 there; neither the zero
+        state nor its weight is among them. Both (batch, time, slots), slots = time // every. Not differentiable.
+        """
+        with torch.no_grad():
+            weights = self._run(x)[1]
+        batch, time, _ = x.shape
+        stored = torch.arange(time // self.every, device=x.device) * self.every + self.every - 1
+        seen = torch.arange(time, device=x.device)[:, None] > stored
+        return torch.where(seen, stored, -1).expand(batch, -1, -1), torch.stack(
+            [F.pad(one[:, 1:], (0, len(stored) - one.shape[1] + 1)) for one in weights], dim=1
+        )
+
+    def _run(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+        state, outputs, weights = self.initial_state(x.shape[0]), [], []
+        for one_x in x.unbind(1):  # as `step` does to the last bit: close scores make the weights jump
+            out, state, one = self._step(one_x, state)
+            outputs.append(out)
+            weights.append(one)
+        return torch.stack(outputs, dim=1), weights
+
+    def _keys(self, states: Tensor) -> Tensor:
+        if self.weight_key is None:
+            return (states.tanh() @ self.weight_score[self.width :])[..., None]
+        return states @ self.weight_key.T
+
+    def _step(self, x: Tensor, state: BacktrackingState) -> tuple[Tensor, BacktrackingState, Tensor]:
+        hidden, cell, steps = state.hidden, state.cell, state.steps + 1
+        if steps % self.truncation == 0:
+            hidden, cell = hidden.detach(), cell.detach()
+        driven = x @ self.lstm.weight_ih.T + self.lstm.bias
+        i, f, g, o = (driven + hidden @ self.lstm.weight_hh.T).chunk(4, dim=-1)
+        cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+        hidden = o.sigmoid() * cell.tanh()
+        if self.weight_query is None:
+            scores = (hidden.tanh() @ self.weight_score[: self.width])[:, None] + state.keys[..., 0]
+        else:
+            scores = ((hidden @ self.weight_query.T)[:, None] + state.keys).tanh() @ self.weight_score
+        weights = self._sparse(scores)
+        context = (weights[:, None] @ state.memory)[:, 0]
+        hidden = hidden + context
+        memory, keys = state.memory, state.keys
+        if steps % self.every == 0:
+            memory, keys = (torch.cat([old, new[:, None]], 1) for old, new in ((memory, hidden),
+                                                                              (keys, self._keys(hidden))))  # fmt: skip
+        after = BacktrackingState(hidden, cell, memory, keys, steps)
+        return torch.cat([hidden, context], dim=1), after, weights
+
+    def _sparse(self, scores: Tensor) -> Tensor:
+        if scores.shape[1] <= self.top:
+            return scores
+        threshold = scores.topk(self.top, dim=1).values[:, -1:] + MARGIN
+        above = (scores - threshold).clamp(min=0)
+        return above / (above.sum(dim=1, keepdim=True) + MARGIN)
+
+
+class SAB(AttendingModel):
+    """SAB of Ke et al. (2018), as released: an LSTM that attends to the best of every second of its past states.
+
+    State: h, c and every stored state; it grows with the length. embedding: tokens are unit vectors, or have a trained
+    embedding of this size. Other options: see `BacktrackingLayer`; every, top, truncation as released.
+    """
+
+    variants = ({}, {"top": 4, "every": 1, "truncation": 3}, {"aligned": True, "top": 3})
+
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        depth: int = 1,
+        *,
+        embedding: int | None = None,
+        every: int = 2,
+        top: int = 10,
+        truncation: int = 10,
+        aligned: bool = False,
+        seed: int | np.random.Generator = 0,
+    ) -> None:
+        def make(inputs: int) -> Module:
+            return BacktrackingLayer(inputs, width, every=every, top=top, truncation=truncation, aligned=aligned)
+
+        super().__init__(vocabulary, width, depth, make, embedding, seed, parts=2)
