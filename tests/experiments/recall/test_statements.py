@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.recall import measures, statements
+from experiments.recall import inner_statements, measures, statements
 from experiments.recall.memory import bytes_by_delay
 from experiments.recall.runs import best_recipe, ended, failure, of_network, slowest_success
 from lib.models import ARCHITECTURES
@@ -216,20 +216,20 @@ def test_the_slope_is_that_of_the_line_beyond_buffer_and_recall():
 
 
 def test_small_sets_leave_steeper_gradients():
-    assert statements.judge_set_size(steepness(by_set)) == "agrees"
-    assert statements.judge_set_size(steepness(lambda b, r, s: 1.0 + 0.05 * s + (r > 8))) == "differs"
+    assert inner_statements.judge_set_size(steepness(by_set)) == "agrees"
+    assert inner_statements.judge_set_size(steepness(lambda b, r, s: 1.0 + 0.05 * s + (r > 8))) == "differs"
     mixed = steepness(lambda b, r, s: (2.0 if r == 3 else 0.5) * (1 if s else -0.1))
-    assert statements.judge_set_size(mixed) == "undecided"
+    assert inner_statements.judge_set_size(mixed) == "undecided"
     # negative controls: before training; trainings that still move; memories that are no small share of the delay
-    assert statements.judge_set_size(steepness(by_set), when="before") == "differs"
-    assert statements.judge_set_size(steepness(by_set, success=None, falling=0.1)) == "undecided"
-    assert statements.judge_set_size(steepness(by_set, delay=100)) == "undecided"
+    assert inner_statements.judge_set_size(steepness(by_set), when="before") == "differs"
+    assert inner_statements.judge_set_size(steepness(by_set, success=None, falling=0.1)) == "undecided"
+    assert inner_statements.judge_set_size(steepness(by_set, delay=100)) == "undecided"
 
 
 def test_the_buffer_matters_less_than_the_set():
-    assert statements.judge_buffer_size(steepness(by_set)) == "agrees"
-    assert statements.judge_buffer_size(steepness(lambda b, r, s: by_set(r, b, s))) == "differs"
-    assert statements.judge_buffer_size(steepness(by_set, sizes=((15, 3), (15, 8)))) == "undecided"
+    assert inner_statements.judge_buffer_size(steepness(by_set)) == "agrees"
+    assert inner_statements.judge_buffer_size(steepness(lambda b, r, s: by_set(r, b, s))) == "differs"
+    assert inner_statements.judge_buffer_size(steepness(by_set, sizes=((15, 3), (15, 8)))) == "undecided"
 
 
 # --- heat maps ---
@@ -237,7 +237,7 @@ def test_the_buffer_matters_less_than_the_set():
 
 def looks(*, task="denoise", architecture="rel_rnn", number="on_symbols", **shares):
     inside = attention(**({"before": 0.05, "after": 0.6} | shares))
-    return statements.judge_heat_maps(runs(cell(architecture, task=task, success=5000, inside=inside)), number)
+    return inner_statements.judge_heat_maps(runs(cell(architecture, task=task, success=5000, inside=inside)), number)
 
 
 def test_trained_networks_look_at_the_symbols():
@@ -257,7 +257,7 @@ def test_other_times_are_not_looked_at():
     run = runs(cell("rel_rnn", inside=attention(0.05, 0.6)))[0]
     assert measures.looking(run) == pytest.approx(12.0)
     assert measures.looking(run, control="on_other_times") == pytest.approx(1.0)
-    assert statements.LOOKING > 1.0
+    assert inner_statements.LOOKING > 1.0
 
 
 def test_every_network_of_the_table_that_is_built_has_a_name():
