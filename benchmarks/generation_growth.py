@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from experiments.generation_cost.cost import Rereading, token_seconds
+from experiments.history_states.cost import Rereading, token_seconds
 from lib.models import create
 from lib.report import benchmarks
 

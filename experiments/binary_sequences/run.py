@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from experiments.binary_sequences.orthant import sign_block_law
+from experiments.binary_sequences.law.orthant import sign_block_law
 from lib.information import auto_mutual_information
 from lib.models import create
 from lib.models.scoring import sequence_probabilities

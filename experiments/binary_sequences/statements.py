@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.binary_sequences.optimum import recorded_optimum
+from experiments.binary_sequences.law.optimum import recorded_optimum
 from experiments.binary_sequences.plateaus import Trainings, best_starts, gate, missing, trainings
 from experiments.binary_sequences.runs import Axis, Floats, Network, Networks, Runs, of_network, trained_runs
 from lib.information.intervals import Interval

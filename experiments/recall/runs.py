@@ -59,7 +59,7 @@ class RecallRun:
     @property
     def name(self) -> str:
         """What pages call the network."""
-        return shown(self.architecture) + (f", {self.variant}" if self.variant else "")
+        return NAMES[self.architecture] + (f", {self.variant}" if self.variant else "")
 
     @property
     def task(self) -> str:
@@ -131,11 +131,6 @@ def recall_runs(records: Iterable[Record]) -> list[RecallRun]:
     return sorted(runs, key=lambda run: (run.architecture, run.variant, run.delay, run.recipe, run.seed))
 
 
-def shown(architecture: str) -> str:
-    """What pages call an architecture; those that nobody has built are abbreviations."""
-    return NAMES.get(architecture, architecture.upper())
-
-
 def of_network(runs: Iterable[RecallRun], architecture: str, delay: int | None = None, variant: str = "") -> Runs:
     """Those of one network, at one delay or at all."""
     return [
@@ -193,7 +188,7 @@ def failure(runs: Iterable[RecallRun], architecture: str, delay: int, variant: s
     """
     everything = list(runs)
     own = of_network(everything, architecture, delay, variant)
-    name = f"{own[0].name}, T = {delay}" if own else f"{shown(architecture)}, T = {delay}"
+    name = f"{own[0].name}, T = {delay}" if own else f"{NAMES[architecture]}, T = {delay}"
     printed = PRINTED.get((own[0].task, architecture)) if own else None
     wanted = {COMMON_RATE} | ({printed.rate} if printed else set())
     for rate in sorted(wanted):

@@ -1,4 +1,4 @@
-"""What is asked of the records of copy and denoise: Tables 5 and 7, Fig. 3, 4, 10 and 11 of Kerg et al. (2020).
+"""What is asked of the records of copy and denoise: Tables 5 and 7 and Fig. 4 to 6 of Kerg et al. (2020).
 
 The rules were fixed before any run. A network succeeds or fails as `runs.ended` says; else a part is not decided.
 """
@@ -18,10 +18,9 @@ from experiments.recall.runs import (
     by_recipe,
     ended,
     of_network,
-    settled,
-    shown,
 )
-from lib.information.intervals import Interval, seed_mean
+from lib.information.intervals import seed_mean
+from lib.models.catalogue import NAMES
 from lib.report.gate import Plateau
 from lib.report.verdicts import UNCONVERGED, UNMET, judge
 
@@ -40,11 +39,6 @@ TABLE5: dict[str, tuple[int | None, ...]] = {
 
 FLAT = 2.0  # RelRNN: at most, updates to success at the longest delay over those at the shortest
 QUADRATIC, LINEAR, APART = (1.7, 2.1), 1.1, 5.0  # exponents of memory, and MemRNN over RelRNN at the longest delay
-LOOKING = 3.0  # times as much attention on the symbols as before training
-SMALL = 0.1  # of the delay, which a memory may hold where gradients are compared
-FIGURE3 = (15, 15, 3)  # buffer that is held, relevant set that is held, and the size that is too small
-BEYOND_ZERO = 1e-6  # nats per 100 steps: an interval from there on does not hold zero
-LONG_ENOUGH = 8  # the smallest relevant set that is said to be stable
 
 
 def judge_table5(runs: Iterable[RecallRun]) -> dict[str, str]:
@@ -54,7 +48,7 @@ def judge_table5(runs: Iterable[RecallRun]) -> dict[str, str]:
     for architecture, printed in TABLE5.items():
         solved = [delay for delay, number in zip(LENGTHS, printed, strict=True) if number == 100]
         chance = [delay for delay, number in zip(LENGTHS, printed, strict=True) if number in (11, 12)]
-        name = shown(architecture)
+        name = NAMES[architecture]
         part = f"{name} copies"
         found[part] = judge_solved("kerg-table5", everything, architecture, solved, part=part)
         if chance:
@@ -69,13 +63,13 @@ def judge_denoise(runs: Iterable[RecallRun]) -> dict[str, str]:
     everything = list(runs)
     found = {}
     for architecture in ("rel_rnn", "exp_rnn", "orth_rnn", "mem_rnn"):
-        part, remark = f"{shown(architecture)} denoises", architecture in ("orth_rnn", "mem_rnn")
+        part, remark = f"{NAMES[architecture]} denoises", architecture in ("orth_rnn", "mem_rnn")
         note = "no curve of it can be read in the figure" if remark else ""
         found[part] = judge_solved(
             "kerg-denoise", everything, architecture, LENGTHS, part=part, note=note, remark=remark
         )
     for architecture in ("lstm", "goru"):
-        part = f"{shown(architecture)} does not denoise"
+        part = f"{NAMES[architecture]} does not denoise"
         found[part] = judge_failed("kerg-denoise", everything, architecture, LENGTHS, part=part)
     return found
 
@@ -89,7 +83,7 @@ def judge_solved(
     cells = [best_recipe(of_network(runs, architecture, delay)) for delay in there]
     return judge(
         claim,
-        _table(cells, lambda run: run.accuracy, max),
+        seed_rows(cells, lambda run: run.accuracy, max),
         part=part,
         at_least=SOLVED,
         plateau=ended(runs, [(architecture, delay) for delay in there]),
@@ -109,7 +103,7 @@ def judge_failed(
     cells = [some for delay in there for some in by_recipe(of_network(runs, architecture, delay)).values()]
     return judge(
         claim,
-        _table(cells, lambda run: run.accuracy, max),
+        seed_rows(cells, lambda run: run.accuracy, max),
         part=part,
         at_most=CHANCE,
         plateau=ended(runs, [(architecture, delay) for delay in there]),
@@ -205,116 +199,6 @@ def judge_memory(sizes: Mapping[str, Mapping[int, float]]) -> dict[str, str]:
     }
 
 
-def slope(run: RecallRun, when: str = "after") -> float:
-    """m: ln |dL/dh_t| by distance, in nats per 100 steps, beyond the buffer and the steps of recall; least squares."""
-    norms = np.array(run.inside(when)["gradient_norms"], dtype=np.float64)
-    beyond = run.parameters["options"].get("buffer", 0) + run.parameters["recall"]
-    distance = np.arange(len(norms))[beyond + 1 :] / 100
-    return float(np.polyfit(distance, norms[beyond + 1 :], 1)[0])
-
-
-def slopes(runs: Iterable[RecallRun], when: str = "after") -> dict[tuple[int, int], dict[int, float]]:
-    """|m| of RelLSTM by (buffer, relevant) and seed, at the longest delay of which every memory is a small share."""
-    own = [run for run in runs if run.architecture == "rel_lstm" and "gradient_norms" in run.inside(when)]
-    sizes = {id(run): (run.parameters["options"]["buffer"], run.parameters["options"]["relevant"]) for run in own}
-    own = [run for run in own if sum(sizes[id(run)]) <= SMALL * run.delay]
-    longest = max((run.delay for run in own), default=0)
-    found: dict[tuple[int, int], dict[int, float]] = {}
-    for run in own:
-        if run.delay == longest:
-            found.setdefault(sizes[id(run)], {})[run.seed] = abs(slope(run, when))
-    return found
-
-
-def judge_set_size(runs: Iterable[RecallRun], when: str = "after") -> str:
-    """Fig. 3 (left): a relevant set of 3 leaves steeper gradients than every set of 8 and more."""
-    everything = list(runs)
-    found = slopes(everything, when)
-    buffer, _, few = FIGURE3
-    small = found.get((buffer, few), {})
-    return _judge_slopes(
-        everything,
-        {
-            f"relevant {few} minus {relevant}": _paired(small, found[held, relevant])
-            for held, relevant in sorted(found)
-            if held == buffer and relevant >= LONG_ENOUGH and small
-        },
-        part="figure 3, relevant set",
-        explanation="gradients with a set of 3 are as flat as those with larger ones",
-    )
-
-
-def judge_buffer_size(runs: Iterable[RecallRun], when: str = "after") -> str:
-    """Fig. 3 (right): over the same sizes, the slope changes more with the relevant set than with the buffer."""
-    everything = list(runs)
-    found = slopes(everything, when)
-    buffer, relevant, _ = FIGURE3
-    sizes = sorted(
-        {size for held, size in found if held == buffer} & {size for size, held in found if held == relevant}
-    )
-
-    def spread(cells: list[dict[int, float]]) -> dict[int, float]:
-        seeds = set.intersection(*map(set, cells))
-        return {seed: float(np.ptp([cell[seed] for cell in cells])) for seed in seeds}
-
-    cases = {}
-    if len(sizes) > 1:
-        by_set = spread([found[buffer, size] for size in sizes])
-        by_buffer = spread([found[size, relevant] for size in sizes])
-        cases = {f"range over sets minus range over buffers, sizes {sizes}": _paired(by_set, by_buffer)}
-    return _judge_slopes(
-        everything,
-        cases,
-        part="figure 3, buffer",
-        explanation="the size of the buffer matters as much as that of the relevant set",
-    )
-
-
-def judge_heat_maps(runs: Iterable[RecallRun], number: str = "on_symbols") -> str:
-    """Fig. 10 and 11: networks with a relevant set look three times as much at the symbols as before training.
-
-    number: "on_symbols", or "set_at_cue" for what the set holds. Left out are networks that have more than a third of
-    it untrained, as on the copy task, where the first states that leave the buffer are the symbols.
-    """
-    cells: dict[str, list[RecallRun]] = {}
-    for run in runs:
-        attention = run.inside("before").get("attention", {})
-        if not run.variant and attention.get(number) and attention.get("set_at_cue") is not None:
-            cells.setdefault(f"{run.name}, {run.task}, T = {run.delay}, {run.recipe}", []).append(run)
-    open_ones = {
-        name: some
-        for name, some in cells.items()
-        if max(run.inside("before")["attention"][number] for run in some) * LOOKING <= 1
-    }
-    left = sorted(cells.keys() - open_ones.keys())
-    trained = [run for some in open_ones.values() for run in some]
-    return judge(
-        "kerg-heatmaps",
-        _table(open_ones.values(), lambda run: looking(run, number), min),
-        part="attention on the symbols" if number == "on_symbols" else "symbols in the relevant set",
-        at_least=LOOKING,
-        plateau=settled(trained),
-        condition="to plateau",
-        explanation="trained networks do not look at the steps at which the symbols came",
-        note=f"left out, since more than a third is there before training: {'; '.join(left)}" if left else "",
-    )
-
-
-def looking(run: RecallRun, number: str = "on_symbols", control: str | None = None) -> float:
-    """A share of the attention after training over that before; control: the share in the place of the one after."""
-    after = run.inside("after").get("attention", {}).get(control or number)
-    return np.nan if after is None else float(after / run.inside("before")["attention"][number])
-
-
-def succeeding(runs: Iterable[RecallRun], architecture: str = "rel_rnn", delay: int = 100) -> dict[str, float]:
-    """Share of the seeds that succeed, by what is unusual about the network: "" for none, the others are controls."""
-    own = [run for run in runs if (run.architecture, run.delay) == (architecture, delay)]
-    return {
-        variant: float(np.mean([run.succeeded for run in best_recipe([r for r in own if r.variant == variant])]))
-        for variant in sorted({run.variant for run in own})
-    }
-
-
 def _judge_ratio(runs: Sequence[RecallRun], pairs: Mapping[str, tuple[Runs, Runs]], *, part: str, **asked: Any) -> str:
     """Updates of the first over those of the second, seed by seed, where every seed of both succeeds."""
     both = [run for pair in pairs.values() for cell in pair for run in cell]
@@ -338,26 +222,7 @@ def _judge_ratio(runs: Sequence[RecallRun], pairs: Mapping[str, tuple[Runs, Runs
     )
 
 
-def _judge_slopes(runs: Sequence[RecallRun], cases: Mapping[str, Interval], *, part: str, explanation: str) -> str:
-    trained = [run for run in runs if run.architecture == "rel_lstm" and "gradient_norms" in run.inside("after")]
-    return judge(
-        "kerg-fig3",
-        cases,
-        part=part,
-        at_least=BEYOND_ZERO,
-        plateau=settled(trained),
-        condition="to plateau",
-        explanation=explanation,
-        note="|slope| of ln of the norm, nats per 100 steps",
-    )
-
-
-def _paired(first: Mapping[int, float], second: Mapping[int, float]) -> Interval:
-    """First minus second, seed by seed; unknown with fewer than two."""
-    return seed_mean([first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())])
-
-
-def _table(cells: Iterable[Runs], number: Callable[[RecallRun], float], best: Callable[[list[float]], float]) -> Any:
+def seed_rows(cells: Iterable[Runs], number: Callable[[RecallRun], float], best: Callable[[list[float]], float]) -> Any:
     """A row for each cell: its seeds, and the best of them."""
     rows = [[number(run) for run in cell] for cell in cells if cell]
     return _padded([[*row, best(row)] for row in rows])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.special import betainc, entr
 from scipy.stats import norm
 
-from experiments.generation_cost.cost import multiply_adds
 from experiments.history_states.behaviour import BinaryExpansionCopier, QuantisedState
+from experiments.history_states.cost import multiply_adds
 from lib.information import gaussian_mutual_information
 from lib.models import create
 from lib.models.attention.transformer import LearnedPositionTransformer

@@ -21,8 +21,8 @@ from experiments.books.task import window_losses
 from experiments.gaussians.continuous import LAYERS
 from experiments.gaussians.scores import score
 from experiments.gaussians.task import draw_tokens, log_densities
-from experiments.generation_cost.cost import Rereading, multiply_adds
 from experiments.history_states.behaviour import BinaryExpansionCopier, QuantisedState, state_influence, state_leak
+from experiments.history_states.cost import Rereading, multiply_adds
 from experiments.ngram_rules.languages import agreement_language
 from experiments.ngram_rules.sensitivity import influence
 from experiments.ngram_rules.writing import write

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.recall import statements
+from experiments.recall import inner_statements, measures, statements
 from experiments.recall.memory import bytes_by_delay
 from experiments.recall.runs import best_recipe, ended, failure, of_network, slowest_success
 from lib.models import ARCHITECTURES
@@ -87,14 +87,14 @@ def test_controls_are_not_taken_for_the_network(options):
     control = cell("rel_rnn", updates=4500, options=options)
     assert solved(control) == "undecided"
     assert solved(cell("rel_rnn", success=3000), control, lengths=(100,)) == "agrees"
-    found = statements.succeeding(runs(cell("rel_rnn", success=[3000, 3000, None]), control))
+    found = measures.succeeding(runs(cell("rel_rnn", success=[3000, 3000, None]), control))
     assert found[""] == pytest.approx(2 / 3) and found.pop("") and set(found.values()) == {0.0}
 
 
 def test_shuffled_labels_are_no_success():
     shuffled = cell("rel_rnn", updates=1500, labels="shuffled")
     assert runs(shuffled)[0].variant == "labels shuffled"
-    assert statements.succeeding(runs(shuffled)) == {"labels shuffled": 0.0}
+    assert measures.succeeding(runs(shuffled)) == {"labels shuffled": 0.0}
     assert solved(shuffled) == "undecided"
 
 
@@ -210,26 +210,26 @@ def test_the_slope_is_that_of_the_line_beyond_buffer_and_recall():
         return np.where(distance <= 25, -50.0, -1.5 * distance / 100)
 
     record = cell("rel_lstm", 400, options={"buffer": 15, "relevant": 3}, inside=gradients(bent, 420))
-    assert statements.slope(runs(record)[0]) == pytest.approx(-1.5)
+    assert measures.slope(runs(record)[0]) == pytest.approx(-1.5)
     plain = runs(cell("lstm", 400, inside=gradients(lambda d: -3 * d / 100, 420)))[0]
-    assert statements.slope(plain) == pytest.approx(-3.0) and statements.slope(plain, "before") == 0.0
+    assert measures.slope(plain) == pytest.approx(-3.0) and measures.slope(plain, "before") == 0.0
 
 
 def test_small_sets_leave_steeper_gradients():
-    assert statements.judge_set_size(steepness(by_set)) == "agrees"
-    assert statements.judge_set_size(steepness(lambda b, r, s: 1.0 + 0.05 * s + (r > 8))) == "differs"
+    assert inner_statements.judge_set_size(steepness(by_set)) == "agrees"
+    assert inner_statements.judge_set_size(steepness(lambda b, r, s: 1.0 + 0.05 * s + (r > 8))) == "differs"
     mixed = steepness(lambda b, r, s: (2.0 if r == 3 else 0.5) * (1 if s else -0.1))
-    assert statements.judge_set_size(mixed) == "undecided"
+    assert inner_statements.judge_set_size(mixed) == "undecided"
     # negative controls: before training; trainings that still move; memories that are no small share of the delay
-    assert statements.judge_set_size(steepness(by_set), when="before") == "differs"
-    assert statements.judge_set_size(steepness(by_set, success=None, falling=0.1)) == "undecided"
-    assert statements.judge_set_size(steepness(by_set, delay=100)) == "undecided"
+    assert inner_statements.judge_set_size(steepness(by_set), when="before") == "differs"
+    assert inner_statements.judge_set_size(steepness(by_set, success=None, falling=0.1)) == "undecided"
+    assert inner_statements.judge_set_size(steepness(by_set, delay=100)) == "undecided"
 
 
 def test_the_buffer_matters_less_than_the_set():
-    assert statements.judge_buffer_size(steepness(by_set)) == "agrees"
-    assert statements.judge_buffer_size(steepness(lambda b, r, s: by_set(r, b, s))) == "differs"
-    assert statements.judge_buffer_size(steepness(by_set, sizes=((15, 3), (15, 8)))) == "undecided"
+    assert inner_statements.judge_buffer_size(steepness(by_set)) == "agrees"
+    assert inner_statements.judge_buffer_size(steepness(lambda b, r, s: by_set(r, b, s))) == "differs"
+    assert inner_statements.judge_buffer_size(steepness(by_set, sizes=((15, 3), (15, 8)))) == "undecided"
 
 
 # --- heat maps ---
@@ -237,7 +237,7 @@ def test_the_buffer_matters_less_than_the_set():
 
 def looks(*, task="denoise", architecture="rel_rnn", number="on_symbols", **shares):
     inside = attention(**({"before": 0.05, "after": 0.6} | shares))
-    return statements.judge_heat_maps(runs(cell(architecture, task=task, success=5000, inside=inside)), number)
+    return inner_statements.judge_heat_maps(runs(cell(architecture, task=task, success=5000, inside=inside)), number)
 
 
 def test_trained_networks_look_at_the_symbols():
@@ -255,9 +255,9 @@ def test_where_the_symbols_are_there_before_training_nothing_can_be_three_times_
 
 def test_other_times_are_not_looked_at():
     run = runs(cell("rel_rnn", inside=attention(0.05, 0.6)))[0]
-    assert statements.looking(run) == pytest.approx(12.0)
-    assert statements.looking(run, control="on_other_times") == pytest.approx(1.0)
-    assert statements.LOOKING > 1.0
+    assert measures.looking(run) == pytest.approx(12.0)
+    assert measures.looking(run, control="on_other_times") == pytest.approx(1.0)
+    assert inner_statements.LOOKING > 1.0
 
 
 def test_every_network_of_the_table_that_is_built_has_a_name():

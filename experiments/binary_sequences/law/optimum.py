@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import logsumexp
 
-from experiments.binary_sequences.likelihood import log_likelihood
+from experiments.binary_sequences.law.likelihood import log_likelihood
 from experiments.binary_sequences.run import sampled
 from lib.information.intervals import Interval, jackknife
 from lib.processes import PowerLawBinary

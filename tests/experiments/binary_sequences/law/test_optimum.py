@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from experiments.binary_sequences import run as networks
-from experiments.binary_sequences.optimum import EXPERIMENT, check, combined, optimum, run
-from experiments.binary_sequences.orthant import sign_block_law
+from experiments.binary_sequences.law.optimum import EXPERIMENT, check, combined, optimum, run
+from experiments.binary_sequences.law.orthant import sign_block_law
 from lib.processes import PowerLawBinary
 from lib.runs.definition import Experiment
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy.linalg import toeplitz
 from scipy.stats import multivariate_normal
 
-from experiments.binary_sequences import likelihood
-from experiments.binary_sequences.likelihood import BLOCK, log_likelihood, normal_probability, normal_quantile
-from experiments.binary_sequences.orthant import orthant_probability, sign_block_law
+from experiments.binary_sequences.law import likelihood
+from experiments.binary_sequences.law.likelihood import BLOCK, log_likelihood, normal_probability, normal_quantile
+from experiments.binary_sequences.law.orthant import orthant_probability, sign_block_law
 from lib.processes import PowerLawBinary
 
 Filter = Callable[..., NDArray[np.float64]]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.generation_cost.cost import Clocked, Rereading, matrix_sizes, multiply_adds, token_seconds
+from experiments.history_states.cost import Clocked, Rereading, matrix_sizes, multiply_adds, token_seconds
 from lib.models import SequenceModel, create
 from lib.report import claims
 from lib.training import generate

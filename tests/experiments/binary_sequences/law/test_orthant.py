@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.binary_sequences.orthant import orthant_probability, sign_block_law
+from experiments.binary_sequences.law.orthant import orthant_probability, sign_block_law
 from lib.processes import PowerLawBinary, sign_mutual_information
 
 

@@ -1,0 +1,47 @@
+"""Numbers of single runs and of cells that the statements on copy and denoise rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from experiments.recall.runs import RecallRun, best_recipe
+
+SMALL = 0.1  # of the delay, which a memory may hold where gradients are compared
+
+
+def slope(run: RecallRun, when: str = "after") -> float:
+    """m: ln |dL/dh_t| by distance, in nats per 100 steps, beyond the buffer and the steps of recall; least squares."""
+    norms = np.array(run.inside(when)["gradient_norms"], dtype=np.float64)
+    beyond = run.parameters["options"].get("buffer", 0) + run.parameters["recall"]
+    distance = np.arange(len(norms))[beyond + 1 :] / 100
+    return float(np.polyfit(distance, norms[beyond + 1 :], 1)[0])
+
+
+def slopes(runs: Iterable[RecallRun], when: str = "after") -> dict[tuple[int, int], dict[int, float]]:
+    """|m| of RelLSTM by (buffer, relevant) and seed, at the longest delay of which every memory is a small share."""
+    own = [run for run in runs if run.architecture == "rel_lstm" and "gradient_norms" in run.inside(when)]
+    sizes = {id(run): (run.parameters["options"]["buffer"], run.parameters["options"]["relevant"]) for run in own}
+    own = [run for run in own if sum(sizes[id(run)]) <= SMALL * run.delay]
+    longest = max((run.delay for run in own), default=0)
+    found: dict[tuple[int, int], dict[int, float]] = {}
+    for run in own:
+        if run.delay == longest:
+            found.setdefault(sizes[id(run)], {})[run.seed] = abs(slope(run, when))
+    return found
+
+
+def looking(run: RecallRun, number: str = "on_symbols", control: str | None = None) -> float:
+    """A share of the attention after training over that before; control: the share in the place of the one after."""
+    after = run.inside("after").get("attention", {}).get(control or number)
+    return np.nan if after is None else float(after / run.inside("before")["attention"][number])
+
+
+def succeeding(runs: Iterable[RecallRun], architecture: str = "rel_rnn", delay: int = 100) -> dict[str, float]:
+    """Share of the seeds that succeed, by what is unusual about the network: "" for none, the others are controls."""
+    own = [run for run in runs if (run.architecture, run.delay) == (architecture, delay)]
+    return {
+        variant: float(np.mean([run.succeeded for run in best_recipe([r for r in own if r.variant == variant])]))
+        for variant in sorted({run.variant for run in own})
+    }
