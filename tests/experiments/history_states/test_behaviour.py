@@ -24,10 +24,13 @@ from lib.models import (
     create,
 )
 from lib.models.base import seeded
+from lib.models.kernels.screening.cell import NO_BUFFERED, NO_RELEVANT
 from lib.models.scoring import sequence_probabilities
 from lib.processes.discrete.tables import information_of_table
 from lib.report import claims
 from tests.models.test_interface import DEPTH, VARIANTS, VOCABULARY, WIDTH, build, tokens
+
+CHOOSING = ("mem_", "rel_", "sab")  # networks with scores that decide what stays: most changes of one decide nothing
 
 
 class LeakyRNN(VanillaRNN):
@@ -60,7 +63,7 @@ def test_a_memory_outside_the_state_is_found() -> None:
         claims.check("l2m-history", leak, at_most=1e-12)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if not name.startswith(CHOOSING)])
 def test_every_number_of_the_state_changes_some_later_output(variant: str) -> None:
     model = build(variant)
     readings = [
@@ -73,6 +76,24 @@ def test_every_number_of_the_state_changes_some_later_output(variant: str) -> No
         assert np.all(influence[last_block] == 0)
         influence = influence[~last_block]
     assert np.all(influence > 1e-9)
+
+
+@pytest.mark.parametrize("variant", ["mem_rnn", "mem_lstm", "rel_rnn", "rel_lstm"])
+def test_all_of_a_state_that_chooses_changes_some_later_output_but_scores_and_empty_places(variant: str) -> None:
+    model = build(variant)
+    past, future = tokens(1, 11, seed=1)[0], tokens(1, 8, seed=101)[0]
+    influence = state_influence(model, past, future)
+    assert influence.size == model.state_size(11)
+    used: list[np.ndarray] = []
+    for part in read(model, past[None]).layers:
+        places = {"buffer": part.scores > NO_BUFFERED, "relevant": part.frozen > NO_RELEVANT}
+        for name, leaf in zip(part._fields, part, strict=True):
+            if torch.is_tensor(leaf):
+                filled = places.get(name.removesuffix("_keys"), torch.tensor([name in ("hidden", "cell")]))
+                used.append(filled.flatten().repeat_interleave(leaf.numel() // max(1, filled.numel())).numpy())
+    carried = np.concatenate(used)
+    assert carried.size == influence.size and np.count_nonzero(carried) > influence.size / 3
+    assert np.all(influence[carried] > 1e-9)
 
 
 def smooth(variant: str) -> bool:
