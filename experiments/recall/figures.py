@@ -48,7 +48,7 @@ def draw_attention(axes: Axes, run: RecallRun) -> Any:
     """At each step of recall (down), the share of attention on each symbol (across); returns the image."""
     shares = np.array(run.inside("after")["attention"]["on_each_symbol"], dtype=np.float64)
     first, last = 0.5, len(shares) + 0.5
-    image = axes.imshow(shares, vmin=0.0, vmax=1.0, extent=(first, last, last, first))
+    image = axes.imshow(shares, extent=(first, last, last, first))
     axes.set(xlabel=f"symbol\n({run.task}, T = {run.delay})", ylabel="step of recall")
     axes.grid(visible=False)
     return image
