@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lib.information.intervals import Interval, seed_mean
-from lib.runs.definition import Experiment
-from lib.runs.store import Store
+from lib.runs.store import Store, so_far
 
 EXPERIMENT = "kerg-minigrid"
 NAMES = {"lstm": "LSTM", "mem_lstm": "MemLSTM", "rel_lstm": "RelLSTM"}
@@ -65,8 +64,4 @@ def difference(first: Sequence[AgentRun], second: Sequence[AgentRun], place: str
 
 def finished() -> tuple[str, list[dict[str, Any]], int]:
     """The profile of which the largest share is recorded, laptop if there is nothing, its records, and its size."""
-    definition, store = Experiment(EXPERIMENT), Store()
-    found = {profile: definition.runs(profile) for profile in ("laptop", "paper")}
-    records = {profile: store.records(runs) for profile, runs in found.items()}
-    profile = max(found, key=lambda name: len(records[name]) / len(found[name]))
-    return profile, records[profile], len(found[profile])
+    return so_far(EXPERIMENT, store=Store())

@@ -160,19 +160,30 @@ def recorded(experiment: str, profiles: Iterable[str] = ("paper", "laptop")) -> 
     If none is complete, those of the profile with the largest share of its runs: profiles may have runs in common.
     Raises ValueError if there is no recorded run at all.
     """
-    definition = Experiment(experiment)
-    share, chosen = 0.0, None
-    for profile in profiles:
-        if profile in definition.profiles:
-            runs = definition.runs(profile)
-            found = Store().records(runs)
-            if len(found) > share * len(runs):
-                share, chosen = len(found) / len(runs), (profile, found, len(runs))
-    if chosen is None:
+    found = so_far(experiment, profiles)
+    if not found[1]:
         raise ValueError(
             f"no runs of {experiment} are recorded; python -m lib sweep {experiment} --profile laptop makes them"
         )
-    return chosen
+    return found
+
+
+def so_far(
+    experiment: str, profiles: Iterable[str] = ("paper", "laptop"), store: Store | None = None
+) -> tuple[str, list[dict[str, Any]], int]:
+    """The same for pages that show what there is: where nothing is recorded, no records of the last of the profiles.
+
+    Raises ValueError for an experiment that has none of the profiles.
+    """
+    definition, asked, store = Experiment(experiment), list(profiles), store or Store()
+    there = [profile for profile in asked if profile in definition.profiles]
+    if not there:
+        raise ValueError(f"{experiment}: profiles {list(definition.profiles)} are allowed, got {asked}")
+    planned = {profile: definition.runs(profile) for profile in there}
+    found = {profile: store.records(runs) for profile, runs in planned.items()}
+    share = {profile: len(found[profile]) / len(planned[profile]) for profile in there}
+    chosen = max(there, key=lambda profile: share[profile]) if any(found.values()) else there[-1]
+    return chosen, found[chosen], len(planned[chosen])
 
 
 def complete(experiment: str, profile: str, store: Store | None = None, progress: bool = False) -> list[dict[str, Any]]:

@@ -131,9 +131,13 @@ def test_a_page_shows_the_first_complete_profile_or_the_fullest(monkeypatch):
     monkeypatch.setattr(Store, "records", lambda self, runs: [{"run": run} for run in runs if run in kept])
     with pytest.raises(ValueError, match="no runs of x are recorded"):
         run_store.recorded("x")
+    assert run_store.so_far("x") == ("laptop", [], 3)
+    with pytest.raises(ValueError, match=r"'laptop', 'paper'.*got \['other'\]"):
+        run_store.so_far("x", ["other"])
     for done, expected in (({2}, "laptop"), ({2, 4, 5}, "paper"), ({1, 2, 3}, "laptop"), ({1, 2, 3, 4, 5}, "paper")):
         kept = done
         profile, found, planned = run_store.recorded("x")
+        assert run_store.so_far("x") == (profile, found, planned)
         assert (profile, planned) == (expected, len(Planned("").runs(expected)))
         assert [record["run"] for record in found] == [run for run in Planned("").runs(expected) if run in done]
 

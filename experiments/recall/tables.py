@@ -1,0 +1,225 @@
+"""Tables and sentences of the chapter on copy and denoise, in Markdown: what is not recorded says that it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from experiments.recall.measures import slopes
+from experiments.recall.runs import (
+    SEEDS,
+    RecallRun,
+    Runs,
+    best_recipe,
+    by_recipe,
+    delays,
+    of_network,
+)
+from experiments.recall.statements import LENGTHS, TABLE5
+from lib.models.catalogue import NAMES
+from lib.report.page import markdown_table, span
+
+NOT_YET = "not yet"
+COPIERS = tuple(TABLE5)
+DENOISERS = ("rel_rnn", "exp_rnn", "orth_rnn", "mem_rnn", "lstm", "goru")
+RULES = {
+    "": ("screening", 20),
+    "select first": ("first come, never replaced", 20),
+    "select random": ("replaced at random", 20),
+    "select oracle": ("the symbols, which are given", 20),
+    "buffer 20, relevant 0": ("the last states, no set", 20),
+    "relevant 0": ("the last states, no set", 10),
+    "labels shuffled": ("screening, targets of another sequence", 20),
+}
+"""What a RelRNN keeps, by variant: in words, and how many states at most."""
+
+
+def answer(copying: Runs, denoising: Runs) -> str:
+    """What the records say: who learns which task in every seed, who does not, and what the choice of states does."""
+    told = [_who("Copy", copying, COPIERS), _who("Denoise", denoising, DENOISERS), choice(copying, denoising)]
+    return "\n".join(f"- {sentence}" for sentence in told)
+
+
+def missing(found: Mapping[str, tuple[str, Sequence[Any], int]]) -> str:
+    """The experiments of which nothing is recorded, and how to make it; found: profile, records and size by name."""
+    return "\n\n".join(
+        f"**Not yet**: none of the {planned} runs of {name} is recorded. "
+        f"`python -m lib sweep {name} --profile {profile}` makes them."
+        for name, (profile, records, planned) in found.items()
+        if not records
+    )
+
+
+def choice(copying: Runs, denoising: Runs, delay: int = 100) -> str:
+    """First come, never replaced: does it solve copy, and does it fail to solve denoise, while screening does not?"""
+    cells = {
+        (rule, task): best_recipe(of_network(runs, "rel_rnn", delay, variant))
+        for rule, variant in (("first come", "select first"), ("screening", ""))
+        for task, runs in (("copy", copying), ("denoise", denoising))
+    }
+    told = f"**Choice.** At T = {delay}, with as many states, " + "; ".join(
+        f"{rule} solves {task} in {seeds_told(runs)}" if runs else f"{rule} on {task}: {NOT_YET}"
+        for (rule, task), runs in cells.items()
+    )
+    if any(len(runs) < SEEDS for runs in cells.values()):
+        return f"{told}."
+    copied, apart = _solved(cells["first come", "copy"]), not any(r.succeeded for r in cells["first come", "denoise"])
+    ending = "copy does not test what is chosen" if copied else "copy is not solved by what comes first alone"
+    tested = apart and _solved(cells["screening", "denoise"])
+    return f"{told}. So {ending}, and denoise {'does' if tested else 'does not show a difference in every seed'}."
+
+
+def table_of_accuracies(runs: Iterable[RecallRun]) -> str:
+    """Table 5: ours, by the recipe that does best, beside what is printed; per cent of right symbols, mean of seeds."""
+    everything = list(runs)
+    rows = []
+    for architecture, printed in TABLE5.items():
+        cells = [best_recipe(of_network(everything, architecture, delay)) for delay in LENGTHS]
+        numbers = ["OOM" if number is None else number for number in printed]
+        rows.append([NAMES[architecture], *map("{} / {}".format, map(accuracy_told, cells), numbers)])
+    return markdown_table(["ours / printed", *(f"T = {delay}" for delay in LENGTHS)], rows)
+
+
+def table_of_updates(runs: Iterable[RecallRun], architectures: Iterable[str], lengths: Iterable[int] = LENGTHS) -> str:
+    """Updates to success, smallest to largest over seeds, by network and delay."""
+    everything, shown = list(runs), list(lengths)
+    rows = [
+        [NAMES[one], *(updates_told(best_recipe(of_network(everything, one, delay))) for delay in shown)]
+        for one in architectures
+    ]
+    return markdown_table(["updates to success", *(f"T = {delay}" for delay in shown)], rows)
+
+
+def table_of_trainings(runs: Iterable[RecallRun], architectures: Iterable[str]) -> str:
+    """Every recipe of every network: who succeeded, in how many updates, and whether the rest still improved."""
+    everything = list(runs)
+    rows = []
+    for architecture in architectures:
+        own = of_network(everything, architecture)
+        rows += [_training(some) for delay in delays(own) for some in by_recipe(_at(own, delay)).values()]
+        if not own:
+            rows.append([NAMES[architecture], *[NOT_YET] * 5])
+    return markdown_table(["network", "T", "recipe", "updates", "right, %", "ended"], rows)
+
+
+def table_of_choices(copying: Runs, denoising: Runs, delay: int = 100) -> str:
+    """RelRNN by what it keeps, on both tasks: accuracy, and seeds that succeed."""
+    rows = []
+    for variant, (name, states) in RULES.items():
+        cells = [best_recipe(of_network(runs, "rel_rnn", delay, variant)) for runs in (copying, denoising)]
+        told = [f"{accuracy_told(cell)}; {seeds_told(cell)}" if cell else NOT_YET for cell in cells]
+        if variant == "select oracle" and not cells[1]:
+            told[1] = "–"  # where the symbols are is not known beforehand
+        rows.append([name, states, *told])
+    return markdown_table(["what is kept", "states", "copy: right, %", "denoise: right, %"], rows)
+
+
+def table_of_transfer(runs: Iterable[RecallRun]) -> str:
+    """Networks that succeeded at one delay, tested at longer ones: per cent of right symbols, seeds averaged."""
+    cells: dict[tuple[str, int], list[RecallRun]] = {}
+    for run in runs:
+        if run.succeeded and run.result.get("transfer") and not run.variant:
+            cells.setdefault((run.architecture, run.delay), []).append(run)
+    if not cells:
+        return f"Longer delays: {NOT_YET}."
+    multiples = sorted(
+        {int(key) // run.delay for some in cells.values() for run in some for key in run.result["transfer"]}
+    )
+
+    def at(some: Sequence[RecallRun], multiple: int) -> str | None:
+        tested = [run.result["transfer"].get(str(multiple * run.delay)) for run in best_recipe(some)]
+        right = [100 * one["accuracy"] for one in tested if one and one["accuracy"] is not None]
+        return span(right, ".0f")
+
+    rows = [[NAMES[name], delay, *(at(some, by) for by in multiples)] for (name, delay), some in sorted(cells.items())]
+    return markdown_table(["network", "learnt at T =", *(f"at {by} T, right, %" for by in multiples)], rows)
+
+
+def table_of_slopes(runs: Iterable[RecallRun]) -> str:
+    """Fig. 3 in numbers: |slope| of ln of the gradient, nats per 100 steps, before and after training."""
+    everything = list(runs)
+    before, after = (slopes(everything, when) for when in ("before", "after"))
+    if not after:
+        return f"Gradients: {NOT_YET}."
+    rows = [
+        [*sizes, *(span(list(found.get(sizes, {}).values()), ".2f") for found in (before, after))]
+        for sizes in sorted(after)
+    ]
+    return markdown_table(["buffer", "set", "untrained", "trained"], rows)
+
+
+def table_of_live(runs: Iterable[RecallRun]) -> str:
+    """Networks that were trained on the page itself: that they ran."""
+    rows = [
+        [run.task, run.name, run.updates, f"{100 * run.accuracy:.0f}", f"{100 * run.result['baseline_accuracy']:.0f}"]
+        for run in runs
+    ]
+    return markdown_table(["task", "network", "updates", "right, %", "chance, %"], rows)
+
+
+def accuracy_told(runs: Runs) -> str:
+    """ "99.5", mean over seeds in per cent; with the number of seeds where there are fewer than three."""
+    if not runs:
+        return NOT_YET
+    known = [run.accuracy for run in runs if not np.isnan(run.accuracy)]
+    few = "" if len(runs) >= SEEDS else f" ({len(runs)} of {SEEDS} seeds)"
+    return (f"{100 * np.mean(known):.1f}" if known else "diverged") + few
+
+
+def seeds_told(runs: Runs) -> str:
+    """ "2 of 3 seeds": how many of those recorded succeed."""
+    return f"{sum(run.succeeded for run in runs)} of {len(runs)} seed{'s' * (len(runs) != 1)}"
+
+
+def updates_told(runs: Runs) -> str:
+    """ "1500 to 1750"; with the number of seeds where not all of three succeed; "not in 4500" where none does."""
+    if not runs:
+        return NOT_YET
+    made = [run.updates for run in runs if run.succeeded]
+    if not made:
+        return f"not in {max(run.updates for run in runs)} ({seeds_told(runs)})"
+    told = str(made[0]) if min(made) == max(made) else span(made, "d") or ""
+    return told if _solved(runs) else f"{told} ({seeds_told(runs)})"
+
+
+def _who(task: str, runs: Runs, architectures: Iterable[str]) -> str:
+    """Networks that solve a task in every seed, those that do in some or in none, and those that are not recorded."""
+    solved, others, missing = [], [], []
+    for architecture in architectures:
+        own = of_network(runs, architecture)
+        cells = {delay: best_recipe(_at(own, delay)) for delay in delays(own)}
+        learnt = ", ".join(str(delay) for delay, some in cells.items() if _solved(some))
+        rest = ", ".join(f"T = {delay}: {seeds_told(some)}" for delay, some in cells.items() if not _solved(some))
+        solved += [f"{NAMES[architecture]} (T = {learnt})"] if learnt else []
+        others += [f"{NAMES[architecture]} ({rest})"] if rest else []
+        missing += [] if cells else [NAMES[architecture]]
+    heads = ("solved in every seed by", "other recorded seeds that succeed:", f"{NOT_YET} recorded:")
+    groups = {head: ", ".join(some) for head, some in zip(heads, (solved, others, missing), strict=True)}
+    return f"**{task}:** {'; '.join(f'{head} {some}' for head, some in groups.items() if some)}."
+
+
+def _training(runs: Runs) -> list[str | int]:
+    one = runs[0]
+    recipe = f"{one.recipe.optimizer} {one.recipe.rate:g} {one.recipe.activation}".strip()
+    still = sum(run.still for run in runs if not run.succeeded)
+    rest = len(runs) - sum(run.succeeded for run in runs)
+    ended = f"{seeds_told(runs)} succeed" + (f"; {still} of the others stand still" if rest else "")
+    printed = ", as printed" if one.as_printed else ""
+    return [
+        one.name,
+        one.delay,
+        recipe + printed,
+        span([run.updates for run in runs], "d") or "",
+        accuracy_told(runs),
+        ended,
+    ]
+
+
+def _at(runs: Runs, delay: int) -> Runs:
+    return [run for run in runs if run.delay == delay]
+
+
+def _solved(runs: Runs) -> bool:
+    return len(runs) >= SEEDS and all(run.succeeded for run in runs)
