@@ -177,10 +177,11 @@ def _way(
     epochs, rate = usual_budget(runs)
     losses = {(run.epochs, run.rate, run.seed): run.loss for run in runs}
     own = {run.seed: run.loss for run in runs if (run.epochs, run.rate) == (epochs, rate)}
-    ways = [near_optimum({name: list(own.values())}, effect=effect)] if optimum else []
+    near = near_optimum({name: list(own.values())}, effect=effect) if optimum else None
+    if near and near.reached:
+        return near
     if effect is None:
-        way = Plateau(False, UNMET, f"{name}: there is no effect to compare with")
-        return any_way(way, *ways)
+        return near or Plateau(False, UNMET, f"{name}: there is no effect to compare with")
     longer = {seed: losses[2 * epochs, rate, seed] for seed in own if (2 * epochs, rate, seed) in losses}
     seeds = sorted(own, key=lambda seed: seed not in longer)  # those first that stand beside a longer run
     moved: dict[float, list[float]] = {}
@@ -191,7 +192,9 @@ def _way(
     way = settled(
         [own[seed] for seed in seeds], doubled=list(longer.values()), rates=rates, others=others, effect=effect
     )
-    return any_way(*ways, Plateau(way.reached, way.reason, f"{name}: {way.sentence}"))
+    if near and way.reason == UNMET != near.reason:  # what is missing says less than how far the seeds are
+        return near
+    return Plateau(way.reached, way.reason, f"{name}: {way.sentence}")
 
 
 def _losses(given: Sequence[float], name: str) -> npt.NDArray[np.float64]:

@@ -22,15 +22,15 @@ from experiments.gaussians.task import GaussianPrediction
 from experiments.ngram_rules.task import EXAMPLES, REDUCTIONS, SentencePrediction
 from lib import ROOT
 from lib.models import create
-from lib.processes import HierarchicalGaussian
-from lib.training import FitSettings, NextToken, Task, fit
+from lib.processes import CopyTask, HierarchicalGaussian
+from lib.training import FitSettings, NextToken, StepLabels, fit
 from lib.training.settings import PRECISIONS
 from tests.models.rehearsed_networks import VOCABULARY, gaussian_network, tokens_in_rows
 from tests.models.stand_in_device import DEVICE, OnDevice, stand_in_device
 
 DOCUMENTS = [np.random.default_rng(3).integers(VOCABULARY, size=size) for size in (30, 40)]
 SENTENCES = [[0, 1, 2, 3], [2, 2], [3, 0, 1], [1, 1], [0, 3]]
-GAUSSIAN = HierarchicalGaussian(2)
+GAUSSIAN, COPY = HierarchicalGaussian(2), CopyTask(3, symbols=3, recall=2)
 
 
 class Lesson(NamedTuple):
@@ -44,6 +44,9 @@ def lessons() -> dict[str, Lesson]:
     def network() -> Any:  # not a Transformer: the keys' bias has no gradient but rounding, which Adam makes large
         return create("mamba", VOCABULARY, 4, size=3, seed=5).double()
 
+    def labeller() -> Any:
+        return create("mamba", COPY.vocabulary, 4, size=3, seed=5).double()
+
     def penalty(model: Any) -> Tensor:
         return model.head.weight.square().sum()
 
@@ -55,6 +58,7 @@ def lessons() -> dict[str, Lesson]:
     found = {
         "NextToken": Lesson(lambda: NextToken(tokens_in_rows(9), tokens_in_rows(4, seed=5)), network),
         "DocumentWindows": Lesson(windows, network),
+        "StepLabels": Lesson(lambda: StepLabels(COPY, updates=3, validation=5, scored=COPY.recall_steps), labeller),
     }
     for examples in EXAMPLES:
         for reduction in REDUCTIONS:
@@ -105,7 +109,11 @@ def test_every_task_has_a_lesson() -> None:
     modules += [f"experiments.{path.parent.name}.task" for path in (ROOT / "experiments").glob("*/task.py")]
     for module in modules:
         for name, value in vars(importlib.import_module(module)).items():
-            if inspect.isclass(value) and value is not Task and {"steps", "batches", "loss"} <= set(dir(value)):
+            if (
+                inspect.isclass(value)
+                and not getattr(value, "_is_protocol", False)
+                and {"steps", "batches", "loss"} <= set(dir(value))
+            ):
                 tasks.add(name)
     assert {re.split("[, ]", name)[0] for name in LESSONS} == tasks
 
@@ -143,7 +151,7 @@ def test_a_training_goes_on_from_a_checkpoint_of_any_device(optimizer: Any, clip
     def optimizers(patch: pytest.MonkeyPatch) -> list[torch.optim.Optimizer]:
         made: list[torch.optim.Optimizer] = []
         make = FitSettings.make_optimizer
-        patch.setattr(FitSettings, "make_optimizer", lambda self, given: made.append(make(self, given)) or made[-1])
+        patch.setattr(FitSettings, "make_optimizer", lambda *given: made.append(make(*given)) or made[-1])
         return made
 
     from_cpu = interrupted(CPU, tmp_path / "cpu")
