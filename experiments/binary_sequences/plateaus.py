@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.binary_sequences.runs import Axis, Network, Record, Runs, TrainedRun
 from lib.information.intervals import Interval
-from lib.report.gate import Plateau, Training, plateau_of, usual_budget
+from lib.report.gate import Plateau, Training, all_ways, any_way, near_optimum, plateau_of, usual_budget
 
 SYMBOLS = 511  # that are predicted in a sequence
 
@@ -85,18 +85,26 @@ def gate(found: Mapping[Network, Trainings], wanted: Sequence[Network], optimum:
     the budget, other rates and another start of the same network, and seeds together, where the effect that decides is
     what its training leaves above the optimum. A network that is not there is a precondition that is not met.
     """
-    networks, effects, others = {}, {}, {}
-    for network in wanted:
-        tried, name = found.get(network, Trainings({})), f"{network.name}, nats a sequence"
-        networks[name] = [key._replace(loss=above(run, optimum.value)) for key, run in tried.runs.items()]
-        if tried.runs:
-            effects[name] = max(float(np.mean(tried.excess(optimum.value))), 1e-9)
-        others[name] = {
-            f"start {other.variant or 'as printed'}": min(found[other].excess(optimum.value))
-            for other in found
-            if other != network and replace(other, variant=network.variant) == network
-        }
-    return plateau_of(networks, effect=effects, optimum=True, others=others)
+    if not wanted:
+        return plateau_of({}, effect=None)
+    return all_ways(*(_way(found, network, optimum) for network in wanted))
+
+
+def _way(found: Mapping[Network, Trainings], network: Network, optimum: Interval) -> Plateau:
+    tried, name = found.get(network, Trainings({})), f"{network.name}, nats a sequence"
+    if not tried.runs:
+        return plateau_of({network.name: []}, effect=None)
+    excess = tried.excess(optimum.value)
+    other_starts = {
+        f"start {other.variant or 'as printed'}": min(found[other].excess(optimum.value))
+        for other in found
+        if other != network and replace(other, variant=network.variant) == network
+    }
+    losses = [key._replace(loss=above(run, optimum.value)) for key, run in tried.runs.items()]
+    effect = max(float(np.mean(excess)), 1e-9)
+    return any_way(
+        near_optimum({network.name: excess}), plateau_of({name: losses}, effect=effect, others={name: other_starts})
+    )
 
 
 def missing(architecture: str, axis: Axis, size: int, there: Iterable[Network], width: int = 8) -> list[Network]:

@@ -66,7 +66,7 @@ def test_networks_at_the_optimum_pass_and_those_that_nothing_improves_do_too() -
 @pytest.mark.parametrize(
     ("records", "reason"),
     [
-        (trained([170.0, 171.0, 169.0, 170.0, 172.0]), "not converged"),  # untrained, with nothing beside it
+        (trained([170.0, 171.0, 169.0, 170.0, 172.0]), "precondition not met"),  # untrained, with nothing beside it
         (settled(excess=5.0, longer=0.5, slower=6.0, faster=4.0), "not converged"),  # a tenth of the budget
         (settled(longer=0.3), "not converged"),
         (settled(faster=0.3), "not converged"),
@@ -74,7 +74,7 @@ def test_networks_at_the_optimum_pass_and_those_that_nothing_improves_do_too() -
         (settled() + trained([0.2, 0.2, 0.2], start="slow"), "not converged"),  # another start is better
         (trained([0.5, 0.5, 0.5, 0.5, 0.9], range(5)) + settled()[5:], "seeds disagree"),  # one stuck seed
         (trained([0.02, 0.02]), "precondition not met"),  # two seeds
-        (settled()[:5], "not converged"),
+        (settled()[:5], "precondition not met"),
         ([], "precondition not met"),
     ],
 )
@@ -98,6 +98,14 @@ def test_what_did_not_end_decides_nothing(
         )
         assert found == "undecided"
     assert [told["reason"] for told in said] == [reason, reason]
+
+
+def test_the_sentence_says_what_is_missing_and_names_no_other_bound() -> None:
+    few = gate(trainings(trained([2.8, 2.75, 2.79])), [RNN], OPTIMUM)
+    assert few.sentence == "RNN 8, nats a sequence: no run at twice the budget stands beside these seeds"
+    assert gate(trainings(trained([0.2, 0.02, 0.02])), [RNN], OPTIMUM).reached is False
+    assert gate({}, [RNN], OPTIMUM).sentence == "RNN 8: no training is recorded"
+    assert gate({}, [], OPTIMUM).reason == "precondition not met"
 
 
 def test_the_budget_is_that_of_most_seeds_and_the_better_start_counts() -> None:

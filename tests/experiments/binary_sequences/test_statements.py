@@ -71,7 +71,7 @@ def test_a_size_of_no_run_is_a_precondition_that_is_not_met() -> None:
     statements = Statements([], trainings(trained(BENT, 8)), OPTIMUM, ("rnn", "mamba"), "laptop", {"mamba": 16})
     assert statements.gate("rnn", [8]).reached
     assert statements.gate("rnn", [8, 16]).reason == "precondition not met"
-    assert statements.gate("mamba", [2], "depth").sentence == "Mamba 16×2, nats a sequence: no training is recorded"
+    assert statements.gate("mamba", [2], "depth").sentence == "Mamba 16×2: no training is recorded"
 
 
 def test_depths_are_those_of_the_width_that_is_asked_for() -> None:
