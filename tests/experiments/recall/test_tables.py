@@ -91,7 +91,7 @@ def test_every_control_of_the_sweeps_has_a_name() -> None:
 
     for name in ("kerg-copy", "kerg-denoise"):
         planned = [RecallRun(run.parameters, run.seed, {}) for run in Experiment(name).runs("laptop")]
-        assert {run.variant for run in planned if run.architecture == "rel_rnn"} <= set(tables.RULES)
+        assert {run.variant for run in planned if run.architecture == "rel_rnn"} <= {*tables.RULES, *tables.SIZES}
 
 
 def test_longer_delays_are_those_of_networks_that_learnt() -> None:

@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from experiments.recall.gradients import gradient_norms
+from experiments.recall.inside.gradients import gradient_norms
 from lib.models import create
 from lib.processes import CopyTask
 

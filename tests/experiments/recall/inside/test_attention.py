@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.recall.attention import LAGS, attention, shares
+from experiments.recall.inside.attention import LAGS, attention, shares
 from lib.processes import CopyTask, DenoiseTask
 
 
