@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from experiments.recall.inside.measures import slopes
 from experiments.recall.runs import (
     SEEDS,
     RecallRun,
@@ -146,19 +145,6 @@ def table_of_transfer(runs: Iterable[RecallRun]) -> str:
 
     rows = [[NAMES[name], delay, *(at(some, by) for by in multiples)] for (name, delay), some in sorted(cells.items())]
     return markdown_table(["network", "learnt at T =", *(f"at {by} T, right, %" for by in multiples)], rows)
-
-
-def table_of_slopes(runs: Iterable[RecallRun]) -> str:
-    """Fig. 3 in numbers: |slope| of ln of the gradient, nats per 100 steps, before and after training."""
-    everything = list(runs)
-    before, after = (slopes(everything, when) for when in ("before", "after"))
-    if not after:
-        return f"Gradients: {NOT_YET}."
-    rows = [
-        [*sizes, *(span(list(found.get(sizes, {}).values()), ".2f") for found in (before, after))]
-        for sizes in sorted(after)
-    ]
-    return markdown_table(["buffer", "set", "untrained", "trained"], rows)
 
 
 def table_of_live(runs: Iterable[RecallRun]) -> str:

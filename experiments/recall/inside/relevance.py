@@ -77,7 +77,7 @@ def relevance(model: Any, task: RecallTask, inputs: Whole, targets: Whole) -> di
     random = np.random.default_rng([0, 0, 7])
     found: list[dict[str, Any]] = []
     for number, (row, wanted) in enumerate(zip(inputs, targets, strict=True)):
-        states, by_hidden = _read(plain, task, row, wanted)
+        states, by_hidden = read_network(plain, task, row, wanted)
         kind = kinds(states.alpha)
         none = np.zeros_like(by_hidden)
         split = gradients_by_glances(states, none, by_hidden, most=GLANCES + 1, rest=True).h
@@ -100,11 +100,11 @@ def relevance(model: Any, task: RecallTask, inputs: Whole, targets: Whole) -> di
             }
         )
         if number < 4:  # the same for every sequence; a few show it
-            found[-1]["difference"] = _difference(plain, task, row, wanted, whole[1:])
+            found[-1]["difference"] = difference(plain, task, row, wanted, whole[1:])
     return {name: _mean([one[name] for one in found if name in one]) for name in found[0]}
 
 
-def _read(model: Any, task: RecallTask, row: Whole, targets: Whole) -> tuple[AttentiveStates, Floats]:
+def read_network(model: Any, task: RecallTask, row: Whole, targets: Whole) -> tuple[AttentiveStates, Floats]:
     """One sequence through the recursion of the theory, and dL/dh_t with all other states fixed, (length, width)."""
     (layer,) = model.layers
     tokens = torch.from_numpy(row[None])
@@ -127,7 +127,7 @@ def _loss(model: Any, task: RecallTask, hidden: torch.Tensor, targets: Whole) ->
     return F.cross_entropy(scores, torch.from_numpy(targets[task.recall_steps]))
 
 
-def _difference(model: Any, task: RecallTask, row: Whole, targets: Whole, expected: Floats) -> float:
+def difference(model: Any, task: RecallTask, row: Whole, targets: Whole, expected: Floats) -> float:
     """Largest difference of dL/dh_t from that of the kernel's own backward pass, over the largest entry."""
     (layer,) = model.layers
     nudge = torch.zeros(1, *expected.shape, dtype=torch.float64, requires_grad=True)

@@ -52,7 +52,7 @@ def test_gradients_are_those_of_the_network(architecture, options) -> None:
     assert found["difference"] < 1e-12
     # of all parameters, by automatic differentiation
     plain = model.double()
-    states, by_hidden = module._read(plain, TASK, INPUTS[0], TARGETS[0])
+    states, by_hidden = module.read_network(plain, TASK, INPUTS[0], TARGETS[0])
     ours = module._parameters(states, np.zeros_like(by_hidden), by_hidden)
     scores = plain(torch.from_numpy(INPUTS[:1]))[0, TASK.recall_steps, : TASK.classes]
     (layer,) = plain.layers
