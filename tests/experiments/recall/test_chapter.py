@@ -1,4 +1,4 @@
-"""The chapters on copy and denoise and on gradients in training run, and tell the truth, on whatever is recorded: nothing, a part, everything."""
+"""The chapters on copy and denoise and on gradients in training run on whatever is recorded, and tell the truth."""
 
 from __future__ import annotations
 
