@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from experiments.natural_corpora.uniformity import CONFIDENCE, block_bootstrap, cut_pieces
 from lib.information.documents.segments import (
     checked_offsets,
     pair_numbers,
     sampling_floor,
     segmented_mutual_information,
 )
+from lib.information.documents.uniformity import CONFIDENCE, block_bootstrap, cut_pieces
 from lib.information.intervals import Interval
 
 Floats = npt.NDArray[np.float64]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.text_information.growth import resampled_means, scaling_exponent
 from lib.information import fit_power_law
+from lib.information.documents.growth import resampled_means, scaling_exponent
 
 LENGTHS = 2.0 ** np.arange(2, 9)
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.natural_corpora import uniformity
-from lib.information.documents import segments
+from lib.information.documents import segments, uniformity
 from lib.information.estimators import entropy
 from lib.information.two_point import auto_mutual_information
 

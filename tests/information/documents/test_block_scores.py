@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.text_information.block_scores import score_blocks
 from lib.information import direct_estimate, entropy, vclub_estimate
 from lib.information.corrections import ngram_corrected_log_marginal
+from lib.information.documents.block_scores import score_blocks
 from lib.information.documents.windows import Windows, document_windows
 from lib.models import create
 from lib.models.scoring import NetworkScorer
