@@ -68,6 +68,8 @@ class _AttentionModel(SequenceModel):
         placement: str,
         feed_forward: int | None,
         seed: int | np.random.Generator,
+        dropout: float = 0.0,
+        tied: bool = False,
     ) -> None:
         hidden = 4 * width if feed_forward is None else feed_forward
         with seeded(seed):
@@ -76,18 +78,19 @@ class _AttentionModel(SequenceModel):
                 for _ in range(whole_number(depth, "depth", 1))
             ]
             norm = norm_of(width) if placement == "pre" else None
-            super().__init__(vocabulary, width, layers, width, norm=norm, positions=True)
+            super().__init__(vocabulary, width, layers, width, norm=norm, positions=True, dropout=dropout, tied=tied)
 
 
 class Transformer(_AttentionModel):
     """Attention to the whole past (Vaswani et al. 2017; Shen 2019, App. E.2), additive sinusoidal positions.
 
-    placement: "pre" or "post", of the norms. feed_forward: its hidden width, 4 width by default, 0 for none.
+    placement: "pre" or "post", of the norms. feed_forward: its hidden width, 4 width by default, 0 for none. dropout,
+    tied: as `SequenceModel` has them.
     State after l tokens: keys and values of all of them, 2 x depth x width x l numbers, and the position.
     Raises ValueError for a width that the heads do not divide.
     """
 
-    variants = ({}, {"placement": "post"}, {"feed_forward": 0, "heads": 1})
+    variants = ({}, {"placement": "post"}, {"feed_forward": 0, "heads": 1}, {"tied": True})
 
     def __init__(
         self,
@@ -98,9 +101,11 @@ class Transformer(_AttentionModel):
         heads: int = 4,
         placement: str = "pre",
         feed_forward: int | None = None,
+        dropout: float = 0.0,
+        tied: bool = False,
         seed: int | np.random.Generator = 0,
     ) -> None:
-        super().__init__(Full(), vocabulary, width, depth, heads, placement, feed_forward, seed)
+        super().__init__(Full(), vocabulary, width, depth, heads, placement, feed_forward, seed, dropout, tied)
 
 
 class SlidingWindowTransformer(_AttentionModel):
