@@ -105,8 +105,8 @@ def pooled(images: Bytes, side: int) -> Floats:
     if side < 1 or SIDE % side:
         raise ValueError(f"side: a divisor of {SIDE} is allowed, got {side}")
     block = SIDE // side
-    means = images.reshape(-1, side, block, side, block).astype(np.float32).mean(axis=(2, 4))
-    return (means / 255).reshape(len(images), -1)
+    means: Floats = images.reshape(-1, side, block, side, block).astype(np.float32).mean(axis=(2, 4)) / 255
+    return means.reshape(len(images), -1)
 
 
 def order_of(order: str, pixels: int) -> Whole | None:
