@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lib.processes import corpora
-from lib.processes.corpora.catalogue import WEIGHTS, entry
+from lib.processes.corpora.catalogue import entry
 from lib.processes.corpora.reading import sentence_starts
 from lib.processes.corpora.tokens import BytePairs
 
@@ -74,7 +74,7 @@ def named_documents(corpus: str, limit: int | None = None) -> tuple[str, ...]:
     fewer than seven documents, which leave less than two for the test.
     """
     found = entry(corpus)
-    if found.layout == WEIGHTS or found.default is not None:
+    if not found.is_text or found.default is not None:
         raise ValueError(f"corpus: one whose parts are documents is needed, such as books, got {corpus!r}")
     names = found.chosen(None) or tuple(f"{n + 1}" for n in range(found.package.documents if found.package else 0))
     if limit is not None and limit < len(names):

@@ -15,7 +15,7 @@ from lib.information.documents.block_scores import Scorer
 from lib.models import create
 from lib.models.pretrained import Characters, load_character_lstm, load_smollm2
 from lib.models.scoring import NetworkScorer
-from lib.processes.corpora.catalogue import WEIGHTS, entry
+from lib.processes.corpora.catalogue import entry
 from lib.processes.corpora.reading import sentence_starts
 from lib.processes.corpora.tokens import BytePairs, encode_characters
 from lib.runs.training import RunParameters, trained
@@ -185,4 +185,4 @@ def _trained(
 
 def is_text(name: str) -> bool:
     """Whether the catalogue has a text of this name; ``ValueError`` for an unknown one."""
-    return entry(name).layout != WEIGHTS
+    return entry(name).is_text

@@ -48,9 +48,10 @@ class GatedOrthogonalLayer(Module):
             rotated = turned.flatten(1)
         return rotated.T
 
-    def forward(self, x: Tensor) -> Tensor:
-        driven, weights = self._driven(x), self._weights()
-        hidden, outputs = driven.new_zeros(x.shape[0], self.width), []
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        """h', (batch, time, width), of x (batch, time, inputs); hidden: (batch, width), before it, zeros if None."""
+        driven, weights, outputs = self._driven(x), self._weights(), []
+        hidden = driven.new_zeros(x.shape[0], self.width) if hidden is None else hidden
         for one in driven.unbind(1):
             hidden = self._next(one, hidden, weights)
             outputs.append(hidden)

@@ -1,4 +1,4 @@
-"""What corpora and pretrained models there are: the typed form of ``catalogue.yml``."""
+"""What corpora, pretrained models and images there are: the typed form of ``catalogue.yml``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 Checksum = Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64}|sha1:[0-9a-f]{40}|md5:[0-9a-f]{32})$")]
-Layout = Literal["prose", "wrapped", "tokens", "samples", "weights"]
+Layout = Literal["prose", "wrapped", "tokens", "samples", "weights", "images"]
 WEIGHTS: Layout = "weights"  # of a network, not a text
+IMAGES: Layout = "images"  # and their labels
 Bytes = tuple[int, int]
 
 
@@ -71,7 +72,7 @@ class Package(_Record):
 
 
 class Entry(_Record):
-    """One corpus: what it is, on what terms, its files and its splits. A pretrained model has layout "weights"."""
+    """One corpus: what it is, on what terms, its files and its splits. Models and images have layouts of their own."""
 
     name: str
     title: str
@@ -96,7 +97,7 @@ class Entry(_Record):
         if not isinstance(given_files, dict):
             return entry  # refused with the name of the field, as all that follows
         files = {name: _with_sources(name, file, bases) for name, file in given_files.items()}
-        if entry.get("layout") == WEIGHTS:  # a part of a model is a file
+        if entry.get("layout") in (WEIGHTS, IMAGES):  # a part of it is a file
             entry["splits"] = {name: {"file": name} for name in files}
         return {**entry, "files": files}
 
@@ -109,6 +110,11 @@ class Entry(_Record):
         if self.default is not None and self.default not in self.splits:
             raise ValueError(f"{self.name}: the default split {self.default!r} is not one of {list(self.splits)}")
         return self
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it can be read as documents."""
+        return self.layout not in (WEIGHTS, IMAGES)
 
     @property
     def checksums(self) -> list[str]:
@@ -166,7 +172,7 @@ def _entry(path: Path, name: object, fields: object) -> Entry:
 
 def names() -> tuple[str, ...]:
     """Names of all corpora in the catalogue."""
-    return tuple(name for name, found in entries().items() if found.layout != WEIGHTS)
+    return tuple(name for name, found in entries().items() if found.is_text)
 
 
 def model_names() -> tuple[str, ...]:

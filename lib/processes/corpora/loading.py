@@ -1,6 +1,6 @@
 """Read a corpus: from the package that carries it, the data folder, the cache, or its address.
 
-Files of pretrained models are found, checked and unpacked as texts are.
+Files of pretrained models and images are found, checked and unpacked as texts are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from lib import inputs
 from lib.processes.corpora import reading
-from lib.processes.corpora.catalogue import WEIGHTS, Bytes, Entry, Layout, Package, entries, entry, names
+from lib.processes.corpora.catalogue import IMAGES, WEIGHTS, Bytes, Entry, Layout, Package, entries, entry, names
 from lib.processes.corpora.download import fetch_file
 from lib.processes.corpora.places import cache_folder, cached_copy, data_folders, local_copy
 from lib.processes.corpora.tokens import Level, Tokens, encode_bpe, encode_characters, encode_words
@@ -111,6 +111,8 @@ def load(name: str | Path, split: str | None = None, *, download: bool = True) -
     found = entry(str(name))
     if found.layout == WEIGHTS:
         raise ValueError(f"{found.name!r} is a pretrained model, not a text; lib.models.pretrained loads it")
+    if found.layout == IMAGES:
+        raise ValueError(f"{found.name!r} is a set of images, not a text; `content_of` gives its files")
     if found.package is not None:
         return _load_package(found, found.package, split)
     documents: list[str] = []
@@ -246,7 +248,7 @@ def _fetch(found: Entry, name: str, download: bool) -> tuple[Path, int]:
 def _missing(found: Entry, name: str, reason: str) -> str:
     folders = [str(folder / found.name) for folder in data_folders()] or ["no data folder"]
     here = sorted({part.name for part in parts_here()})
-    kind = "model" if found.layout == WEIGHTS else "corpus"
+    kind = {WEIGHTS: "model", IMAGES: "images"}.get(found.layout, "corpus")
     return (
         f"{kind} {found.name!r}: {name} is not on this machine ({reason}).\n"
         f"Looked in: {', '.join(folders)}; {cache_folder() / found.name}.\n"
@@ -272,7 +274,7 @@ def parts_here() -> list[Available]:
     """What `available` gives, without being noted as an input of a page."""
     parts: list[Available] = []
     for found in entries().values():
-        if found.layout == WEIGHTS:
+        if not found.is_text:
             continue
         if found.package is not None:
             if package_folder(found.package) is not None:
