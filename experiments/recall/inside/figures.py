@@ -82,7 +82,7 @@ def draw_kinds(axes: Axes, runs: Iterable[RecallRun]) -> None:
 def draw_glances(axes: Axes, runs: Iterable[RecallRun]) -> None:
     """Norm of the gradient by the symbols' states along paths with so many glances, over the whole; every seed."""
     _draw_seeds(axes, list(runs), "by_glances", np.arange(GLANCES + 2))
-    axes.set(xlabel="times that a path goes through attention")
+    axes.set(xlabel="times that a path goes through attention", yscale="log", ylim=(1e-3, None))
     axes.set_xticks(range(GLANCES + 2), [*map(str, range(GLANCES + 1)), f"{GLANCES + 1}+"])
 
 

@@ -26,7 +26,7 @@ def answer(looking: Iterable[RecallRun], steepness: Iterable[RecallRun]) -> str:
         found = [run.inside("after")["relevance"] for run in runs]
         kinds = [f"{100 * np.mean([one[kind] for one in found]):.0f} %" for kind in ("relevant", "other")]
         cosines = [one["without_other"][1] for one in found if one["without_other"]]
-        without = f"the gradient without the latter has cosine {span(cosines, '.2f')} with the exact one"
+        without = f"the gradient without the latter has cosine {span(cosines, '.3f')} with the exact one"
         told.append(
             f"**{task.capitalize()}.** Full attention, trained: {kinds[0]} of the states are relevant, {kinds[1]} are "
             f"not; {without if cosines else 'so nothing can be left out'}."
@@ -48,7 +48,7 @@ def table_of_paths(runs: Iterable[RecallRun]) -> str:
     for task, some in with_relevance(runs).items():
         for number, name in LEFT_OUT.items():
             found = [one for run in some if (one := run.inside("after")["relevance"][number])]
-            told = [span([one[place] for one in found], ".2g") or "–" for place in range(2)]
+            told = [span([one[place] for one in found], form) or "–" for place, form in enumerate((".2f", ".3f"))]
             rows.append([task, name, *told])
     if not rows:
         return f"Paths: {NOT_YET}."
