@@ -53,12 +53,15 @@ def parts(source: str, training: int | None = None, evaluated: int | None = None
     return Parts(*(Labelled(a[:n], b[:n]) for (a, b), n in zip([*split, test], few, strict=True)))
 
 
-def mnist(part: str) -> Labelled:
-    """The files "train", 60 000 images, or "t10k", 10 000, from the data folder, the cache or the network."""
+def mnist(part: str, *, download: bool = True) -> Labelled:
+    """The files "train", 60 000 images, or "t10k", 10 000, from the data folder, the cache or the network.
+
+    Raises CorpusUnavailable if they are not here and cannot be had (or `download` is false), ValueError if damaged.
+    """
     found = entry("mnist")
     names = (f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte")
     images, labels = (
-        idx(content_of(found, name)[0], axes, name) for name, axes in zip(names, (3, 1), strict=True)
+        idx(content_of(found, name, download)[0], axes, name) for name, axes in zip(names, (3, 1), strict=True)
     )  # fmt: skip
     if len(images) != len(labels):
         raise ValueError(f"{names[0]}: {len(images)} images and {len(labels)} labels, as many are needed")

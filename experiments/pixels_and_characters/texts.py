@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lib.processes import corpora
 from lib.processes.corpora.catalogue import entry
 
-Whole = NDArray[np.int64]
+Tokens = NDArray[np.uint8] | NDArray[np.int64]
 SPLITS = ("train", "validation", "test")  # of corpora that have them
 CYCLE = 7  # documents of the others: of seven
 TEST, VALIDATION = (2, 5), (3,)  # these, counted from 0; the others are trained on
@@ -23,9 +23,9 @@ DISCOUNT = 0.75  # of every count, given to the shorter run
 class Texts:
     """Characters as numbers 0 .. vocabulary - 1; the last one stands for all rare characters."""
 
-    training: Whole
-    validation: Whole
-    test: Whole
+    training: Tokens
+    validation: Tokens
+    test: Tokens
     vocabulary: int
 
 
@@ -64,7 +64,8 @@ def texts(corpus: str, characters: int | None, validated: int, tested: int) -> T
     known = np.flatnonzero(codes >= max(1, RAREST * len(training)))
     numbers = np.full(0x110000, len(known), dtype=np.int64)
     numbers[known] = np.arange(len(known))
-    tokens = [numbers[_codes(text)] for text in (training, *others)]
+    narrow = numbers.astype(np.uint8) if len(known) < 256 else numbers  # an eighth of the memory
+    tokens = [narrow[_codes(text)] for text in (training, *others)]
     return Texts(tokens[0], tokens[1], tokens[2], len(known) + 1)
 
 
@@ -73,21 +74,22 @@ def plain(text: str) -> str:
     return "".join(f"{line.strip()}\n" for line in text.split("\n") if line.strip())
 
 
-def floors(training: Whole, test: Whole, vocabulary: int) -> dict[str, float]:
+def floors(training: Tokens, test: Tokens, vocabulary: int) -> dict[str, float]:
     """Bits per character of the test text from counts of 1, 2 and 3 characters in the training text.
 
     P(c | ab) = max(n_abc - D, 0) / n_ab + D (different c after ab) / n_ab P(c | b), and so on down to P(c), whose
     counts are raised by 1; D = 0.75. Cost O(text + vocabulary^3).
     """
-    counts = np.bincount(training, minlength=vocabulary) + 1.0
+    wide, read = training.astype(np.int32), test.astype(np.int32)
+    counts = np.bincount(wide, minlength=vocabulary) + 1.0
     laws = [counts / counts.sum()]
     for order in (2, 3):
-        runs = sum(training[k : len(training) - order + 1 + k] * vocabulary ** (order - 1 - k) for k in range(order))
+        runs = sum(wide[k : len(wide) - order + 1 + k] * vocabulary ** (order - 1 - k) for k in range(order))
         table = np.bincount(runs, minlength=vocabulary**order).reshape((vocabulary,) * order).astype(np.float64)
         total = np.maximum(1.0, table.sum(axis=-1, keepdims=True))
         spared = np.where(table.any(axis=-1, keepdims=True), DISCOUNT * (table > 0).sum(axis=-1, keepdims=True), total)
         laws.append(np.maximum(table - DISCOUNT, 0.0) / total + spared / total * laws[-1])
-    places = [test[2:], (test[1:-1], test[2:]), (test[:-2], test[1:-1], test[2:])]
+    places = [read[2:], (read[1:-1], read[2:]), (read[:-2], read[1:-1], read[2:])]
     bits = [float(-np.log2(law[place]).mean()) for law, place in zip(laws, places, strict=True)]
     return dict(zip(("unigram", "bigram", "trigram"), bits, strict=True))
 
