@@ -41,6 +41,7 @@ Carried = tuple[Tensor, ...]
 class PixelClassifier(Module):
     """Logits of the classes after the last step: head(h_T), of x (batch, time, inputs).
 
+    Stepwise: state = model.initial_state(batch), then logits, state = model.step(x, state) with x (batch, inputs).
     architecture: a key of LAYERS; options: of its layer. "rnn" is orth-RNN with V Xavier normal at first. The head is
     Xavier normal, its bias 0. Raises ValueError for other names and sizes.
     """
@@ -61,10 +62,19 @@ class PixelClassifier(Module):
             nn.init.xavier_normal_(self.head.weight)
             nn.init.zeros_(self.head.bias)
         self.slow = architecture == "exp_rnn"
+        self.copies = inputs  # numbers of a step, as other networks that read numbers call them
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.head(self.layer(x)[:, -1])
         return logits
+
+    def initial_state(self, batch: int) -> Any:
+        return self.layer.initial_state(whole_number(batch, "batch", 1))
+
+    def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Logits (batch, classes) if x (batch, inputs) were the last step, and the state that has read it."""
+        hidden, after = self.layer.step(x, state)
+        return self.head(hidden), after
 
     def slow_parameters(self) -> list[nn.Parameter]:
         """A of an orthogonal V = V_0 exp(A)."""

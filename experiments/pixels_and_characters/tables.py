@@ -79,7 +79,7 @@ def table_of_bits(runs: Sequence[CharacterRun]) -> str:
         bits = f"{mean_of(own, lambda run: run.bits):.3f}" if own else NOT_YET
         rows.append([NAMES[name], len(own), _span([run.updates for run in own], "d"), bits, gap])
     forgetful = [run for run in runs if run.forgetful]
-    told = span([run.bits for run in forgetful], ".3f") if forgetful else NOT_YET
+    told = _span([run.bits for run in forgetful], ".3f") or NOT_YET
     rows.append(["RelRNN, emptied before every character", len(forgetful), "", told, ""])
     for count, shown in COUNTS.items():
         rows.append([shown, "", "", f"{runs[0].floors[count]:.3f}" if runs else NOT_YET, ""])
@@ -91,12 +91,13 @@ def table_of_attention(groups: Mapping[str, Sequence[ReadingRun]]) -> str:
     rows = []
     for name, runs in groups.items():
         seen = [run for run in runs if run.inside("before") and run.inside("after")]
-        cells: list[Any] = []
-        for number, form in (("top", ".2f"), ("entropy", ".2f")):
-            cells += [_span([run.inside(when)[number] for run in seen], form) for when in ("before", "after")]
-            cells.append(_span([run.inside("after")[f"uniform_{number}"] for run in seen], form))
+        cells = []
+        for number in ("top", "entropy"):
+            spans = [_span([run.inside(when)[number] for run in seen], ".2f") for when in ("before", "after")]
+            equal = _span([run.inside("after")[f"uniform_{number}"] for run in seen], ".2f")
+            cells.append(f"{spans[0]}, then {spans[1]}; {equal}" if seen else NOT_YET)
         rows.append([name, len(seen), *cells])
-    head = ["network", "seeds", "ten states: untrained", "trained", "equal", "entropy: untrained", "trained", "equal"]
+    head = ["network", "seeds", "share of ten states: untrained, trained; if equal", "entropy, nats: the same"]
     return markdown_table(head, rows)
 
 

@@ -67,6 +67,10 @@ def test_a_class_is_told_from_the_last_state_of_all_pixels(name):
         changed = x.clone()
         changed[:, step] += 1.0
         assert not torch.allclose(model(x), model(changed))
+    state = model.initial_state(4)
+    for one in x.unbind(1):
+        logits, state = model.step(one, state)
+    assert torch.allclose(logits, model(x), atol=1e-5)
     assert len(model.slow_parameters()) == (name == "exp_rnn")
     assert len({float(PixelClassifier(name, 2, 6, seed=seed)(x).detach().sum()) for seed in (0, 0, 1)}) == 2
 
