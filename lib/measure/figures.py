@@ -13,6 +13,7 @@ from lib.measure import results
 from lib.report.figures import styles
 from lib.report.page import MISSING, table
 
+BITS = 32 * np.log(2)  # nats that a number of single precision can hold
 NAMES = {"character": "characters", "word": "words", "byte_pair": "byte pairs"}
 
 
@@ -153,6 +154,7 @@ def state_table(found: results.Bipartite) -> str:
             ("$L$ (tokens)", lambda row: row[0]),
             ("asked: information of the halves (nats)", lambda row: f"{row[1]:.1f}" if row[1] is not None else None),
             ("had: numbers after $L/2$ tokens", lambda row: f"{row[2]:,.0f}" if row[2] is not None else None),
+            ("room in them at 32 bits (nats)", lambda row: f"{row[2] * BITS:,.0f}" if row[2] is not None else None),
         ],
         zip(found.lengths, asked, numbers, strict=True),
     )

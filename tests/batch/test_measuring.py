@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from lib.batch import cli, measuring
+from lib.batch.execution import Job, execute
 from lib.measure import results
 from lib.processes import MarkovChain, PowerLawBinary, corpora
 
@@ -35,13 +36,13 @@ def written(rows: np.ndarray) -> list[str]:
 def power_law(tmp_path_factory) -> Path:
     """The folder that the command leaves of a power-law source, a line of JSON a sequence, against a Markov chain."""
     folder = tmp_path_factory.mktemp("measured")
-    rows = written(PowerLawBinary(2048, amplitude=0.05, exponent=0.8, exact=True).sample(60, seed=1))
+    rows = written(PowerLawBinary(2048, amplitude=0.08, exponent=0.8, exact=True).sample(150, seed=1))
     (folder / "power.jsonl").write_text("\n".join(json.dumps({"body": row}) for row in rows), encoding="utf-8")
     status, output = call(
         str(folder / "power.jsonl"), "--field", "body", "--against", "imitation", "-o", str(folder / "out")
     )
     assert status == 0, output
-    assert "character: power law from 1" in output
+    assert "character: power law from" in output
     return folder / "out"
 
 
@@ -73,7 +74,7 @@ def test_the_imitation_has_lost_half_at_a_distance(power_law: Path) -> None:
     against = results.load(power_law).against
     assert against.half_lost is not None and 3 <= against.half_lost <= 60
     near, far = against.ratio[0], against.ratio[-1]
-    assert near.value > 0.7 > far.value and far.interval[1] < 0.5
+    assert near.value > 0.5 > far.value and far.interval[1] < 0.5
 
 
 def test_the_folder_holds_notebook_page_figures_and_numbers(power_law: Path) -> None:
@@ -95,14 +96,35 @@ def test_the_page_needs_no_other_file(power_law: Path) -> None:
     assert "power law" in page and "With a model" in page
 
 
-def test_a_markov_text_gives_its_correlation_length_through_the_command(tmp_path: Path) -> None:
+def tiny_model(folder: Path) -> Path:
+    """An untrained model of characters with its tokenizer, as `save_pretrained` leaves them."""
+    transformers = pytest.importorskip("transformers")
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+
+    words = Tokenizer(models.WordLevel({"a": 0, "b": 1, "<s>": 2, "<unk>": 3}, unk_token="<unk>"))
+    words.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, bos_token="<s>", unk_token="<unk>")
+    sizes = {"n_positions": 64, "n_embd": 8, "n_layer": 1, "n_head": 2, "bos_token_id": 2, "eos_token_id": 2}
+    transformers.set_seed(0)
+    transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=4, **sizes)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_a_markov_text_gives_its_correlation_length_and_a_model_its_losses(tmp_path: Path) -> None:
     text = written(MarkovChain([[0.9, 0.1], [0.1, 0.9]]).sample(1, 120_000, 2))[0]
-    status, output = call("-", "-o", str(tmp_path), given=text.encode())
+    options = ["--model", str(tiny_model(tmp_path / "model")), "--windows", "8", "--context", "32"]
+    status, output = call("-", *options, "-o", str(tmp_path / "out"), given=text.encode())
     assert status == 0, output
-    found = results.load(tmp_path).two_point.character
+    measured = results.load(tmp_path / "out")
+    found = measured.two_point.character
     low, high = found.correlation_length.interval
     assert found.verdict == "exponential" and low < -1 / (2 * np.log(0.8)) < high
-    assert (tmp_path / "standard-input.txt").is_file() and results.load(tmp_path).against is None
+    assert (tmp_path / "out" / "standard-input.txt").is_file() and measured.against is None
+    model = measured.bipartite
+    assert model.lengths == [4, 8, 16, 32] == [2 * numbers / 16 for numbers in model.state.numbers]
+    assert np.mean(model.loss) == pytest.approx(np.log(4), abs=0.3)  # untrained: four symbols alike
+    assert (tmp_path / "out" / "fig-measured-model.svg").is_file()
 
 
 @pytest.mark.parametrize(("shuffled", "expected"), [(True, "nothing above the floor"), (False, "too short to say")])
@@ -131,18 +153,23 @@ def test_a_refusal_is_one_line_and_starts_nothing(tmp_path: Path, monkeypatch, d
     assert not (tmp_path / "out").exists()
 
 
-def test_an_interruption_leaves_what_is_done(tmp_path: Path, monkeypatch) -> None:
-    """The levels that are finished stand in the numbers, and the page shows the cells that have run."""
+@pytest.mark.parametrize("keeps", [True, False])
+def test_an_interruption_leaves_the_cells_that_have_run(tmp_path: Path, monkeypatch, keeps: bool) -> None:
     (tmp_path / "text.txt").write_text("it was late. " * 1000, encoding="utf-8")
-    notebook = measuring.PAGE.notebook()
 
-    def stop(job, progress=False):
-        job.target.parent.mkdir(parents=True, exist_ok=True)
-        notebook.cells[-1]["outputs"] = []
-        nbformat.write(notebook, job.failed_notebook)
+    def interrupted(notebook, partial, **_):
+        cell = next(cell for cell in notebook.cells if cell.cell_type == "code")
+        cell["outputs"] = [nbformat.v4.new_output("display_data", {"text/markdown": "**finished**"})]
+        nbformat.write(notebook, partial)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(measuring, "execute", stop)
+    monkeypatch.setattr("papermill.execute_notebook", interrupted)
+    if not keeps:  # as all other pages are executed
+        with pytest.raises(KeyboardInterrupt):
+            execute(Job(measuring.PAGE, {}, "smoke", tmp_path / "page"))
+        assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+        return
     status, output = call(str(tmp_path / "text.txt"), "-o", str(tmp_path / "out"))
     assert status == 130 and "what was finished is kept" in output
-    assert (tmp_path / "out" / "measure.html").is_file() and (tmp_path / "out" / "measure.failed.ipynb").is_file()
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"measure.failed.ipynb", "measure.html"}
+    assert "<strong>finished</strong>" in (tmp_path / "out" / "measure.html").read_text(encoding="utf-8")
