@@ -154,13 +154,15 @@ class WeightedFit:
     chi_square: Floats
 
 
-def weighted_fit(lags: npt.ArrayLike, curves: npt.ArrayLike, spread: npt.ArrayLike, law: Law = "power") -> WeightedFit:
+def weighted_fit(
+    lags: npt.ArrayLike, curves: npt.ArrayLike, spread: npt.ArrayLike, law: Law = "power", fastest: float = 20.0
+) -> WeightedFit:
     """Fit A tau^-gamma ("power") or A exp(-tau/xi) ("exponential") to each curve: least sum of (I - A f)^2 / spread^2.
 
     curves: (lags,) or (curves, lags), nats, of either sign; spread: (lags,), their standard deviations. The amplitude
-    is solved for exactly, the rate on a grid of 2001 values: gamma in [-1, 4], tau_max/xi from -5 to 20. Two parameters
-    each, so that chi_square compares the laws. O(curves * lags * grid). `ValueError` for shapes that do not fit and
-    spreads that are not positive.
+    is solved for exactly, the rate on a grid of 2001 values: gamma in [-1, 4], tau_max/xi from -5 to `fastest`. Two
+    parameters each, so that chi_square compares the laws. O(curves * lags * grid). `ValueError` for shapes that do not
+    fit and spreads that are not positive.
     """
     steps, sigma = np.asarray(lags, dtype=np.float64), np.asarray(spread, dtype=np.float64)
     values = np.atleast_2d(np.asarray(curves, dtype=np.float64))
@@ -176,7 +178,7 @@ def weighted_fit(lags: npt.ArrayLike, curves: npt.ArrayLike, spread: npt.ArrayLi
         rates = np.linspace(*_EXPONENTS, _STEPS)
         shapes = (steps / steps[0]) ** -rates[:, None]  # (grid, lags), 1 at the first lag
     else:
-        rates = np.linspace(-5.0, 20.0, _STEPS) / steps.max()
+        rates = np.linspace(-5.0, fastest, _STEPS) / steps.max()
         shapes = np.exp(-(steps - steps[0]) * rates[:, None])
     weighted = shapes / sigma
     observed = values / sigma
