@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.natural_corpora.tail import measure_tail, weighted_fit
+from experiments.natural_corpora.tail import measure_tail
+from lib.information.decay.weighted import weighted_fit
 from lib.processes import PowerLawBinary, corpora
 from tests.experiments.natural_corpora.test_uniformity import persistent
 
