@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from experiments.written_text.parts import ASKED
-from experiments.written_text.relations import RELATIONS, Number, points, rank_correlation
-from experiments.written_text.runs import Network, Runs, planned, written_runs
-from experiments.written_text.selection import Networks, Selection
+from experiments.natural_corpora.written.parts import ASKED
+from experiments.natural_corpora.written.relations import RELATIONS, Number, points, rank_correlation
+from experiments.natural_corpora.written.runs import Network, Runs, planned, written_runs
+from experiments.natural_corpora.written.selection import Networks, Selection
 from lib.report import provenance
 from lib.report.verdicts import judge
 from lib.runs import store

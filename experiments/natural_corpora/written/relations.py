@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
 
-from experiments.written_text.runs import MIDDLE, SHORT, Band, Runs, WrittenRun
+from experiments.natural_corpora.written.runs import MIDDLE, SHORT, Band, Runs, WrittenRun
 from lib.information.intervals import UNKNOWN, Interval
 
 Floats = npt.NDArray[np.float64]

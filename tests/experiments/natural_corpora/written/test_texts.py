@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.written_text.quality import quality, vocabulary_of, word_runs
-from experiments.written_text.texts import UNKNOWN, Material, Pieces, codes, material, rows_of
+from experiments.natural_corpora.written.quality import quality, vocabulary_of, word_runs
+from experiments.natural_corpora.written.texts import UNKNOWN, Material, Pieces, codes, material, rows_of
 from lib.processes import corpora
 
 TEXT = " = Title = \n\n The cat sat on the mat . The dog ( a pug ) sat on the cat . \n" * 3

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.written_text import statements as judged
-from experiments.written_text.parts import ASKED
-from experiments.written_text.relations import RELATIONS, points, rank_correlation
-from experiments.written_text.runs import LONG, MIDDLE, SHORT, planned, usual, written_runs
-from experiments.written_text.selection import Selection
-from experiments.written_text.statements import Statements, table
-from tests.experiments.written_text.fake_records import FLOOR, LAGS, READ, record, trained
+from experiments.natural_corpora.written import statements as judged
+from experiments.natural_corpora.written.parts import ASKED
+from experiments.natural_corpora.written.relations import RELATIONS, points, rank_correlation
+from experiments.natural_corpora.written.runs import LONG, MIDDLE, SHORT, planned, usual, written_runs
+from experiments.natural_corpora.written.selection import Selection
+from experiments.natural_corpora.written.statements import Statements, table
+from tests.experiments.natural_corpora.written.fake_records import FLOOR, LAGS, READ, record, trained
 
 WORDS_ALONE = 0.5 * np.exp(-LAGS / 3)
 EXPONENTIAL = WORDS_ALONE + 0.02 * np.exp(-LAGS / 20)

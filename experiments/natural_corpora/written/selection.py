@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.written_text.runs import Network, Runs, usual
+from experiments.natural_corpora.written.runs import Network, Runs, usual
 from lib.report.gate import Plateau, all_ways, plateau_of
 
 PROSE = "prose"  # what is not WikiText-2

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.written_text.relations import Number, nearness
-from experiments.written_text.runs import FAR, LONG, MIDDLE, SHORT, Band, WrittenRun, usual
-from experiments.written_text.selection import Networks, Selection
+from experiments.natural_corpora.written.relations import Number, nearness
+from experiments.natural_corpora.written.runs import FAR, LONG, MIDDLE, SHORT, Band, WrittenRun, usual
+from experiments.natural_corpora.written.selection import Networks, Selection
 
 
 def no_others(selection: Selection) -> Networks:
