@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
 
-from lib.information.documents.tail import weighted_fit
+from lib.information.decay.weighted import weighted_fit
 from lib.information.intervals import Interval
 from lib.measure.curves import Curve
 

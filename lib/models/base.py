@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -93,7 +92,7 @@ class SequenceModel(Module):
             position += x.shape[1]
         after = []
         for layer, before in zip(self.layers, state.layers, strict=True):
-            x, kept = getattr(layer, "forward_from", partial(stepped, layer))(self._dropped(x), before)
+            x, kept = read(layer, self._dropped(x), before)
             after.append(kept)
         return self.head(self.norm(x)), State(tuple(after), position)
 
@@ -161,6 +160,13 @@ class TiedHead(Module):
     def forward(self, x: Tensor) -> Tensor:
         """(..., width) -> (..., vocabulary)."""
         return F.linear(x, self._tied_to[0].weight, self.bias)
+
+
+def read(layer: Module, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+    """What a layer makes of x (batch, time, width) from a state, and the state after it; by steps if it cannot else."""
+    from_state = getattr(layer, "forward_from", None)
+    found: tuple[Tensor, Any] = stepped(layer, x, state) if from_state is None else from_state(x, state)
+    return found
 
 
 def stepped(layer: Module, x: Tensor, state: Any) -> tuple[Tensor, Any]:
@@ -246,6 +252,9 @@ class Block(Module):
 
     def initial_state(self, batch: int) -> Any:
         return self.mixer.initial_state(batch)
+
+    def forward_from(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        return self._around(x, lambda inside: read(self.mixer, inside, state))
 
     def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
         """(batch, width) -> the same shape, and the state that has seen it."""

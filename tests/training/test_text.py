@@ -57,6 +57,18 @@ def test_windows_with_their_state_are_one_long_pass(architecture: str) -> None:
     assert read_in_windows(model, task(reset=1.0))[0] != pytest.approx(whole, rel=1e-6)  # state lost at every window
 
 
+@pytest.mark.parametrize("architecture", ["transformer", "sliding_window", "lstm", "mamba"])
+def test_reading_from_a_state_is_reading_on(architecture: str) -> None:
+    model, tokens = network(architecture).eval(), torch.from_numpy(text(24).reshape(2, 12))
+    whole = model(tokens)
+    state = model.initial_state(2)
+    for part in tokens.split(5, dim=1):
+        logits, state = model.forward_from(part, state)
+    assert torch.allclose(logits, whole[:, 10:], rtol=1e-10)
+    alone, _ = model.forward_from(tokens[:, 10:], model.initial_state(2))
+    assert not torch.allclose(alone, whole[:, 10:], rtol=1e-3)
+
+
 @pytest.mark.parametrize("architecture", ["lstm", "rnn"])
 def test_rows_go_on_where_the_one_before_ended(architecture: str) -> None:
     given = task()

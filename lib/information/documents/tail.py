@@ -8,26 +8,18 @@ chance made positive. Here every lag counts by how well it is known.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from lib.information.documents.segments import (
-    checked_offsets,
-    pair_numbers,
-    sampling_floor,
-    segmented_mutual_information,
-)
-from lib.information.documents.uniformity import CONFIDENCE, block_bootstrap, cut_pieces
+from lib.information.decay.weighted import WeightedFit, weighted_fit
+from lib.information.documents.resampling import cut_pieces, resampled_curve
+from lib.information.documents.uniformity import CONFIDENCE
 from lib.information.intervals import Interval
 
 Floats = npt.NDArray[np.float64]
 Ends = tuple[float, float]
-Law = Literal["power", "exponential"]
-_STEPS = 2001
-_EXPONENTS = (-1.0, 4.0)  # of tau, in the power law
 
 
 @dataclass(frozen=True)
@@ -74,11 +66,7 @@ def measure_tail(
     """
     random = np.random.default_rng(seed)
     steps = np.asarray(lags)
-    curve = segmented_mutual_information(symbols, steps, offsets, estimator)
-    length = np.asarray(symbols).size
-    pairs = pair_numbers(steps, checked_offsets(offsets, length))
-    floor = sampling_floor(symbols, seed=random, estimator=estimator).mean() * length / pairs  # bias goes as 1/pairs
-    redrawn = block_bootstrap(
+    _, curve, floor, redrawn = resampled_curve(
         symbols, steps, offsets, blocks=blocks, replicates=replicates, seed=random, estimator=estimator
     )
     spread = redrawn.std(axis=0, ddof=1)
@@ -140,52 +128,3 @@ def _middle(values: Floats) -> Ends:
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(values, [tail, 1 - tail])
     return float(low), float(high)
-
-
-@dataclass(frozen=True)
-class WeightedFit:
-    """Fits of I(tau) = A f(tau) to several curves; `rate` is gamma in tau^-gamma or 1/xi in exp(-tau/xi).
-
-    rate, amplitude, chi_square: (curves,); chi_square is the sum of squared residuals over squared spreads.
-    """
-
-    rate: Floats
-    amplitude: Floats
-    chi_square: Floats
-
-
-def weighted_fit(
-    lags: npt.ArrayLike, curves: npt.ArrayLike, spread: npt.ArrayLike, law: Law = "power", fastest: float = 20.0
-) -> WeightedFit:
-    """Fit A tau^-gamma ("power") or A exp(-tau/xi) ("exponential") to each curve: least sum of (I - A f)^2 / spread^2.
-
-    curves: (lags,) or (curves, lags), nats, of either sign; spread: (lags,), their standard deviations. The amplitude
-    is solved for exactly, the rate on a grid of 2001 values: gamma in [-1, 4], tau_max/xi from -5 to `fastest`. Two
-    parameters each, so that chi_square compares the laws. O(curves * lags * grid). `ValueError` for shapes that do not
-    fit and spreads that are not positive.
-    """
-    steps, sigma = np.asarray(lags, dtype=np.float64), np.asarray(spread, dtype=np.float64)
-    values = np.atleast_2d(np.asarray(curves, dtype=np.float64))
-    if steps.ndim != 1 or steps.size < 3 or values.shape[1:] != steps.shape or sigma.shape != steps.shape:
-        raise ValueError(
-            f"at least 3 lags, and curves and spread of that length; got {steps.shape}, {values.shape}, {sigma.shape}"
-        )
-    if np.any(steps <= 0) or not np.all(sigma > 0) or not np.all(np.isfinite(values)):
-        raise ValueError("lags and spreads must be positive and curves finite")
-    if law not in ("power", "exponential"):
-        raise ValueError(f"unknown law {law!r}; choose 'power' or 'exponential'")
-    if law == "power":
-        rates = np.linspace(*_EXPONENTS, _STEPS)
-        shapes = (steps / steps[0]) ** -rates[:, None]  # (grid, lags), 1 at the first lag
-    else:
-        rates = np.linspace(-5.0, fastest, _STEPS) / steps.max()
-        shapes = np.exp(-(steps - steps[0]) * rates[:, None])
-    weighted = shapes / sigma
-    observed = values / sigma
-    projections = observed @ weighted.T  # (curves, grid)
-    norms = (weighted**2).sum(axis=1)
-    best = np.argmax(projections**2 / norms, axis=1)
-    amplitude = projections[np.arange(len(values)), best] / norms[best]
-    residual = observed - amplitude[:, None] * weighted[best]
-    scale = steps[0] ** rates[best] if law == "power" else np.exp(steps[0] * rates[best])
-    return WeightedFit(rates[best], amplitude * scale, (residual**2).sum(axis=1))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from lib.checks import whole_number
 from lib.models.attention.patterns import FixedStride, Full, KeyValueCache, Pattern, Strided, Window, extended
-from lib.models.base import Block, Module, SequenceModel, State, glorot_linear, head_width, norm_of, seeded
+from lib.models.base import Block, Module, SequenceModel, State, glorot_linear, head_width, norm_of, seeded, stepped
 from lib.models.kernels.attention import causal_attention, split_heads, torch_attention
 
 SPARSE: dict[str, type[FixedStride] | type[Strided]] = {"fixed": FixedStride, "strided": Strided}
@@ -39,6 +39,13 @@ class Attention(Module):
     def initial_state(self, batch: int) -> KeyValueCache:
         none = self.out_proj.weight.new_zeros(batch, self.heads, 0, self.head_width)
         return KeyValueCache(none, none, 0)
+
+    def forward_from(self, x: Tensor, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
+        if state.position or not isinstance(self.pattern, Full):
+            return stepped(self, x, state)
+        projected = self.in_proj(x)
+        _, k, v = split_heads(projected, self.heads)  # (batch, heads, time, head width)
+        return self.out_proj(causal_attention(projected, self.heads)), KeyValueCache(k, v, x.shape[1])
 
     def step(self, x: Tensor, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
         q, k, v = split_heads(self.in_proj(x[:, None]), self.heads)  # (batch, heads, 1, head width)

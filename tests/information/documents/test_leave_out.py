@@ -9,8 +9,8 @@ import pytest
 
 from lib.information import mutual_information
 from lib.information.documents.leave_out import leave_blocks_out
+from lib.information.documents.resampling import block_bootstrap
 from lib.information.documents.segments import segmented_mutual_information
-from lib.information.documents.uniformity import block_bootstrap
 from tests.information.documents.test_uniformity import persistent
 
 BORDERS = np.array([0, 7, 7, 130, 131, 400, 600])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lib.information.documents.tail import measure_tail, weighted_fit
+from lib.information.decay.weighted import weighted_fit
+from lib.information.documents.tail import measure_tail
 from lib.processes import PowerLawBinary, corpora
 from tests.information.documents.test_uniformity import persistent
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.information.documents import segments, uniformity
+from lib.information.documents import resampling, segments, uniformity
 from lib.information.estimators import entropy
 from lib.information.two_point import auto_mutual_information
 
@@ -67,11 +67,11 @@ def test_a_pair_across_two_documents_never_counts():
 def test_a_large_alphabet_is_counted_by_sorting_with_the_same_result(monkeypatch):
     symbols = persistent(5000, 0.9, 0)
     dense = segments.segmented_mutual_information(symbols, LAGS)
-    replicates = uniformity.block_bootstrap(symbols, LAGS[:2], blocks=8, replicates=5)
+    replicates = resampling.block_bootstrap(symbols, LAGS[:2], blocks=8, replicates=5)
     monkeypatch.setattr(segments, "DENSE_CELLS", 4)
-    monkeypatch.setattr(uniformity, "DENSE_CELLS", 4)
+    monkeypatch.setattr(resampling, "DENSE_CELLS", 4)
     assert segments.segmented_mutual_information(symbols, LAGS) == pytest.approx(dense, abs=1e-12)
-    sparse = uniformity.block_bootstrap(symbols, LAGS[:2], blocks=8, replicates=5)
+    sparse = resampling.block_bootstrap(symbols, LAGS[:2], blocks=8, replicates=5)
     assert sparse == pytest.approx(replicates, abs=1e-12)
 
 
@@ -86,7 +86,7 @@ def test_estimate_less_floor_is_the_exact_information_at_the_same_sample_size():
     lags = np.array([20, 30, 40])
     symbols = persistent(400_000, 0.9, 2, symbols=40)
     curve = segments.segmented_mutual_information(symbols, lags)
-    spread = uniformity.block_bootstrap(symbols, lags, seed=3).std(axis=0)
+    spread = resampling.block_bootstrap(symbols, lags, seed=3).std(axis=0)
     exact = persistent_information(lags, 0.9, symbols=40)
     in_blocks, shuffled = (segments.sampling_floor(symbols, 8, block=block).mean() for block in (200, 1))
     assert np.all(np.abs(curve - in_blocks - exact) < 4 * spread)
@@ -114,7 +114,7 @@ def test_the_bootstrap_spreads_as_independent_texts_do_and_is_centred_on_the_est
     lags = np.array([5, 10])
     texts = [persistent(60_000, 0.9, 100 + number) for number in range(40)]
     truth = np.std([segments.segmented_mutual_information(text, lags) for text in texts], axis=0, ddof=1)
-    replicates = [uniformity.block_bootstrap(text, lags, seed=number) for number, text in enumerate(texts[:8])]
+    replicates = [resampling.block_bootstrap(text, lags, seed=number) for number, text in enumerate(texts[:8])]
     spread = np.mean([curves.std(axis=0) for curves in replicates], axis=0)
     assert np.all((spread / truth > 0.7) & (spread / truth < 1.4))
     assert replicates[0].mean(axis=0) == pytest.approx(segments.segmented_mutual_information(texts[0], lags), abs=1e-12)
@@ -122,9 +122,9 @@ def test_the_bootstrap_spreads_as_independent_texts_do_and_is_centred_on_the_est
 
 def test_the_same_seed_gives_the_same_replicates():
     text = persistent(20_000, 0.9, 9)
-    first, second = (uniformity.block_bootstrap(text, LAGS, replicates=10, seed=5) for _ in range(2))
+    first, second = (resampling.block_bootstrap(text, LAGS, replicates=10, seed=5) for _ in range(2))
     assert np.array_equal(first, second)
-    assert np.array_equal(first, uniformity.block_bootstrap(text, LAGS, replicates=10, seed=np.random.default_rng(5)))
+    assert np.array_equal(first, resampling.block_bootstrap(text, LAGS, replicates=10, seed=np.random.default_rng(5)))
 
 
 def test_a_uniform_corpus_is_seldom_called_non_uniform_and_its_interval_holds_zero():
@@ -154,7 +154,7 @@ def test_a_text_without_information_has_no_logarithm_to_compare():
 
 
 def test_pieces_are_contiguous_of_one_length_and_reach_both_ends():
-    pieces = uniformity.cut_pieces(np.arange(1000), 100, 9)
+    pieces = resampling.cut_pieces(np.arange(1000), 100, 9)
     assert pieces[0][0] == 0 and pieces[-1][-1] == 999
     assert all(np.array_equal(np.diff(piece), np.ones(99)) for piece in pieces)
 
@@ -170,9 +170,9 @@ def test_pieces_are_contiguous_of_one_length_and_reach_both_ends():
         (lambda: segments.segmented_mutual_information(np.arange(6), [1], [0, 7]), "offsets must rise from 0 to"),
         (lambda: segments.sampling_floor(np.arange(600), shuffles=0), "at least one shuffle"),
         (lambda: segments.sampling_floor(np.arange(60)), "block of 1 to 30 symbols"),
-        (lambda: uniformity.block_bootstrap(np.arange(60), [10], blocks=7), "even number from 2 to 6"),
-        (lambda: uniformity.block_bootstrap(np.arange(60), [10], blocks=8), "even number from 2 to 6"),
-        (lambda: uniformity.cut_pieces(np.arange(6), 7, 1), "1 to 6 symbols"),
+        (lambda: resampling.block_bootstrap(np.arange(60), [10], blocks=7), "even number from 2 to 6"),
+        (lambda: resampling.block_bootstrap(np.arange(60), [10], blocks=8), "even number from 2 to 6"),
+        (lambda: resampling.cut_pieces(np.arange(6), 7, 1), "1 to 6 symbols"),
         (lambda: uniformity.non_uniformity([1.0, 1.0], [1.0, 1.0]), "3 pieces"),
     ],
 )
