@@ -32,9 +32,9 @@ def weighted_fit(
     """Fit A tau^-gamma ("power") or A exp(-tau/xi) ("exponential") to each curve: least sum of (I - A f)^2 / spread^2.
 
     curves: (lags,) or (curves, lags), nats, of either sign; spread: (lags,), their standard deviations. The amplitude
-    is solved for exactly, the rate on a grid of 2001 values: gamma in [-1, 4], tau_max/xi from -5 to `fastest`. Two parameters
-    each, so that chi_square compares the laws. O(curves * lags * grid). `ValueError` for shapes that do not fit and
-    spreads that are not positive.
+    is solved for exactly, the rate on a grid of 2001 values: gamma in [-1, 4], tau_max/xi from -5 to `fastest`. Two
+    parameters each, so that chi_square compares the laws. O(curves * lags * grid). `ValueError` for shapes that do not
+    fit and spreads that are not positive.
     """
     steps, sigma = np.asarray(lags, dtype=np.float64), np.asarray(spread, dtype=np.float64)
     values = np.atleast_2d(np.asarray(curves, dtype=np.float64))
