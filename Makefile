@@ -45,6 +45,7 @@ benchmarks: $(READY)
 	$(RUN) benchmarks/gaussian_training.py
 	$(RUN) benchmarks/sweep_memory.py
 	$(RUN) benchmarks/ppo.py
+	$(RUN) benchmarks/own_text.py
 
 # The environment is made anew when what it should hold has changed.
 $(READY): requirements.txt requirements.lock pyproject.toml

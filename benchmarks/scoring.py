@@ -4,7 +4,7 @@
 
 Beside ours: torch.nn.LSTM with the same weights, used as its documentation shows, and steps one by one as one has to
 take them when text is generated. All give the same log-probabilities, which is checked first. Then whole windows: every
-length and split at once (experiments.text_information.block_scores) against one length at a time. The ways take turns;
+length and split at once (lib.information.documents.block_scores) against one length at a time. The ways take turns;
 medians count. OMP_NUM_THREADS sets the threads. CUDA is timed too, if it is there.
 """
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from plain_networks import devices, finish
 from training import seconds_in_turn
 
-from experiments.text_information.block_scores import score_blocks
+from lib.information.documents.block_scores import score_blocks
 from lib.information.documents.windows import Windows
 from lib.models.pretrained import load_character_lstm
 from lib.models.scoring import NetworkScorer

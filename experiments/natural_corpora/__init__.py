@@ -1,1 +1,1 @@
-"""Natural corpora: is a split like the rest of its corpus, and does the tail of its curve decay as a power?"""
+"""Texts that people wrote, and what networks that learned from them write (Shen 2019, Sec. 4.2 and 5.2)."""

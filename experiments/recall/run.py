@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -11,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
-from experiments.recall.attention import attention
-from experiments.recall.gradients import gradient_norms
+from experiments.recall.inside.attention import attention
+from experiments.recall.inside.gradients import gradient_norms
+from experiments.recall.inside.relevance import readable, relevance
 from lib.models import create
 from lib.processes import CopyTask, DenoiseTask
 from lib.processes.discrete.recall import RecallTask
@@ -50,6 +52,7 @@ class Parameters(RunParameters):
     transferred: int = Field(100, ge=1)  # sequences
     watched: int = Field(64, ge=1)  # sequences whose attention and gradients are recorded
     gradients: bool = False
+    relevance: bool = False  # which states are attended to, and what the gradient is without the others; tanh alone
 
 
 class ShuffledLabels:
@@ -74,7 +77,12 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError("labels: shuffled ones need batches of at least 2 sequences")
     if any(multiple < 1 for multiple in chosen.transfer):
         raise ValueError(f"transfer: multiples of the delay from 1 are allowed, got {chosen.transfer}")
-    _network(chosen, task_of(chosen), 0)
+    model = _network(chosen, task_of(chosen), 0)
+    if chosen.relevance and not readable(model):
+        raise ValueError(
+            "relevance: mem_rnn and rel_rnn with tanh and the mean of state and context are allowed, got "
+            f"{chosen.architecture} with options {chosen.options}"
+        )
     return chosen.model_dump()
 
 
@@ -135,6 +143,8 @@ def inside(model: Any, chosen: Parameters, seed: int, device: str, *, trained_al
             found["attention"].pop("map", None)
     if chosen.gradients:
         found["gradient_norms"] = gradient_norms(model, task, inputs, targets)
+    if chosen.relevance:
+        found["relevance"] = relevance(copy.deepcopy(model), task, inputs, targets)
     return found
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from experiments.recall.measures import slopes
 from experiments.recall.runs import (
     SEEDS,
     RecallRun,
@@ -34,6 +33,15 @@ RULES = {
     "labels shuffled": ("screening, targets of another sequence", 20),
 }
 """What a RelRNN keeps, by variant: in words, and how many states at most."""
+SIZES = {
+    "relevant 1": ("10 last states, a set of 1", 11),
+    "relevant 3": ("10 last states, a set of 3", 13),
+    "relevant 5": ("10 last states, a set of 5", 15),
+    "": ("10 last states, a set of 10", 20),
+    "buffer 3": ("3 last states, a set of 10", 13),
+    "buffer 1": ("the last state, a set of 10", 11),
+}
+"""The same of how much it keeps."""
 
 
 def answer(copying: Runs, denoising: Runs) -> str:
@@ -104,10 +112,12 @@ def table_of_trainings(runs: Iterable[RecallRun], architectures: Iterable[str]) 
     return markdown_table(["network", "T", "recipe", "updates", "right, %", "ended"], rows)
 
 
-def table_of_choices(copying: Runs, denoising: Runs, delay: int = 100) -> str:
+def table_of_choices(
+    copying: Runs, denoising: Runs, delay: int = 100, rules: Mapping[str, tuple[str, int]] = RULES
+) -> str:
     """RelRNN by what it keeps, on both tasks: accuracy, and seeds that succeed."""
     rows = []
-    for variant, (name, states) in RULES.items():
+    for variant, (name, states) in rules.items():
         cells = [best_recipe(of_network(runs, "rel_rnn", delay, variant)) for runs in (copying, denoising)]
         told = [f"{accuracy_told(cell)}; {seeds_told(cell)}" if cell else NOT_YET for cell in cells]
         if variant == "select oracle" and not cells[1]:
@@ -135,19 +145,6 @@ def table_of_transfer(runs: Iterable[RecallRun]) -> str:
 
     rows = [[NAMES[name], delay, *(at(some, by) for by in multiples)] for (name, delay), some in sorted(cells.items())]
     return markdown_table(["network", "learnt at T =", *(f"at {by} T, right, %" for by in multiples)], rows)
-
-
-def table_of_slopes(runs: Iterable[RecallRun]) -> str:
-    """Fig. 3 in numbers: |slope| of ln of the gradient, nats per 100 steps, before and after training."""
-    everything = list(runs)
-    before, after = (slopes(everything, when) for when in ("before", "after"))
-    if not after:
-        return f"Gradients: {NOT_YET}."
-    rows = [
-        [*sizes, *(span(list(found.get(sizes, {}).values()), ".2f") for found in (before, after))]
-        for sizes in sorted(after)
-    ]
-    return markdown_table(["buffer", "set", "untrained", "trained"], rows)
 
 
 def table_of_live(runs: Iterable[RecallRun]) -> str:

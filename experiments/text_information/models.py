@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from experiments.text_information.block_scores import Scorer
+from lib.information.documents.block_scores import Scorer
 from lib.models import create
 from lib.models.pretrained import Characters, load_character_lstm, load_smollm2
 from lib.models.scoring import NetworkScorer

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from experiments.text_information.block_scores import BlockScores, score_blocks
-from experiments.text_information.growth import scaling_exponent
 from experiments.text_information.models import Model, Reading, is_text, read
+from lib.information.documents.block_scores import BlockScores, score_blocks
+from lib.information.documents.growth import scaling_exponent
 from lib.information.documents.windows import Windows, document_windows
 from lib.information.estimators import ngram_entropy
 from lib.models import create

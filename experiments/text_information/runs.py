@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from experiments.text_information.growth import ScalingFit, resampled_means, scaling_exponent
 from experiments.text_information.models import NEUTRAL, Model
+from lib.information.documents.growth import ScalingFit, resampled_means, scaling_exponent
 from lib.models.catalogue import NAMES
 
 EXPERIMENT = "text-information"

@@ -227,6 +227,38 @@ def _report(outcome: Any) -> None:
         raise click.ClickException("start again to repeat what failed; what is done is kept")
 
 
+@main.command(name="measure")
+@click.argument("source")
+@click.option("--model", default="", metavar="DIR|smollm2", help="A causal language model of transformers, by folder.")
+@click.option("--against", default="", metavar="FILE", help="Another text, or `imitation`: 4-grams of the source.")
+@click.option(
+    "-o", "--output", default=None, type=click.Path(file_okay=False, path_type=Path), help="Where it all goes."
+)
+@click.option("--quick", is_flag=True, help="A first look: the first 1.5 million characters.")
+@click.option("--field", default="text", show_default=True, help="Of the lines of a .jsonl file.")
+@click.option("--largest-lag", default=1000, show_default=True, type=click.IntRange(min=10), help="Farthest distance.")
+@click.option("--context", default=0, type=click.IntRange(min=0), help="Tokens of a window [default: at most 512].")
+@click.option("--windows", default=64, show_default=True, type=click.IntRange(min=8), help="That the model reads.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of shuffles and bootstrap.")
+def measure_own(source: str, model: str, against: str, output: Path | None, quick: bool, **options: Any) -> None:
+    """Measure a text of your own: SOURCE is a file, a folder, `-`, or a corpus of the catalogue.
+
+    Reads .txt, .jsonl and folders of them, also .gz, .xz and .zst. Leaves a notebook, a page, figures, CSV and JSON.
+    """
+    from lib.batch.book import BUILD
+    from lib.batch.measuring import MeasuringFailed, Request, folder_for, measure, summary
+
+    folder = output or folder_for(source, BUILD / "measured")
+    try:
+        files = measure(Request(source, folder, model, against, quick, options))
+    except MeasuringFailed as error:
+        raise click.ClickException(str(error)) from error
+    for line in summary(folder):
+        click.echo(line)
+    for path in files:
+        click.echo(f"  wrote {path}")
+
+
 @main.command()
 @click.argument("question")
 @click.option("--part", required=True, help="Folder of notebooks that the chapter goes to.")

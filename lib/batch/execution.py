@@ -41,6 +41,7 @@ class Job:
     profile: str
     target: Path
     key: str = ""
+    keeps: bool = False  # what an interruption leaves, as a failed execution does
 
     @property
     def notebook(self) -> Path:
@@ -151,6 +152,10 @@ def _execute(job: Job, half: Path, progress: bool) -> Outcome:
         keep_of_failed_page(partial_records, job.records)
         files = (str(job.failed_notebook), str(job.log))
         return Outcome(job.page.name, time.monotonic() - start, message, in_one_line(error), files)
+    except KeyboardInterrupt:
+        if job.keeps and partial.exists():
+            partial.replace(job.failed_notebook)
+        raise
     seconds = time.monotonic() - start
     _strip_run_metadata(partial)
     partial_records.touch()

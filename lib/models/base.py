@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lib.checks import generator, whole_number
@@ -40,6 +41,10 @@ class SequenceModel(Module):
 
     layers: each has forward (batch, time, width) -> the same shape, and initial_state(batch), step(x, state),
     state_size(length) in the same sense. positions: whether to add sinusoids of the position to the embedding.
+    dropout: share of numbers set to zero in training, of the embedding and after every layer but the last (Shen 2019,
+    App. E.1.2). tied: the head's weights are the embedding's, which start uniform in +-0.1; with positions the vectors
+    are multiplied by sqrt(width) (Vaswani et al. 2017, Sec. 3.4). A dropout outside 0 .. 1 and a tied embedding of
+    another size than the width raise ValueError.
     variants: options that take each way through the code, {} for the defaults; the interface test runs all of them.
     """
 
@@ -54,14 +59,18 @@ class SequenceModel(Module):
         *,
         norm: Module | None = None,
         positions: bool = False,
+        dropout: float = 0.0,
+        tied: bool = False,
     ) -> None:
         super().__init__()
         self.vocabulary = whole_number(vocabulary, "vocabulary", 1)
         self.positions = positions
+        self.dropout = _share(dropout)
         self.embedding = nn.Embedding(vocabulary, embedding_size)
         self.layers = nn.ModuleList(layers)
         self.norm = nn.Identity() if norm is None else norm
-        self.head = glorot_linear(width, vocabulary)
+        self.head = TiedHead(self.embedding, width) if tied else glorot_linear(width, vocabulary)
+        self.scale = width**0.5 if tied and positions else 1.0
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits (batch, time, vocabulary) of the token after each of `tokens` (batch, time)."""
@@ -69,8 +78,23 @@ class SequenceModel(Module):
         if self.positions:
             x = x + sinusoids(torch.arange(x.shape[1], device=x.device), x)
         for layer in self.layers:
-            x = layer(x)
+            x = layer(self._dropped(x))
         return self.head(self.norm(x))
+
+    def forward_from(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """The parallel form after what `state` has read: logits (batch, time, vocabulary), and the state after them.
+
+        Layers with a parallel form from a state name it forward_from(x, state); the others go step by step.
+        """
+        x, position = self._embed(tokens, 2), state.position
+        if position is not None:
+            x = x + sinusoids(torch.arange(position, position + x.shape[1], device=x.device), x)
+            position += x.shape[1]
+        after = []
+        for layer, before in zip(self.layers, state.layers, strict=True):
+            x, kept = read(layer, self._dropped(x), before)
+            after.append(kept)
+        return self.head(self.norm(x)), State(tuple(after), position)
 
     def initial_state(self, batch: int) -> State:
         """The state before the first token."""
@@ -86,7 +110,7 @@ class SequenceModel(Module):
             position += 1
         after = []
         for layer, before in zip(self.layers, state.layers, strict=True):
-            x, kept = layer.step(x, before)
+            x, kept = layer.step(self._dropped(x), before)
             after.append(kept)
         return self.head(self.norm(x)), State(tuple(after), position)
 
@@ -110,7 +134,54 @@ class SequenceModel(Module):
             least, largest = (int(end) for end in tokens.aminmax())
             if least < 0 or largest >= self.vocabulary:
                 raise ValueError(f"tokens: 0 .. {self.vocabulary - 1} are in the vocabulary, got {least} .. {largest}")
-        return token_vectors(tokens, self.embedding.weight)
+        x = token_vectors(tokens, self.embedding.weight)
+        return x if self.scale == 1.0 else x * self.scale
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.dropout, self.training) if self.dropout else x
+
+
+class TiedHead(Module):
+    """logits = E x + b with the weights E (vocabulary, width) of an embedding, and b of its own, zero at first.
+
+    E, which the head does not list as a parameter of its own, starts uniform in +-0.1. Raises ValueError if E has
+    another width.
+    """
+
+    def __init__(self, embedding: nn.Embedding, width: int) -> None:
+        super().__init__()
+        entries, size = embedding.weight.shape
+        if size != width:
+            raise ValueError(f"tied: an embedding as wide as the layers, {width}, is allowed, got {size}")
+        nn.init.uniform_(embedding.weight, -0.1, 0.1)
+        self._tied_to = (embedding,)  # in a tuple, which torch does not look into
+        self.bias = nn.Parameter(torch.zeros(entries))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., width) -> (..., vocabulary)."""
+        return F.linear(x, self._tied_to[0].weight, self.bias)
+
+
+def read(layer: Module, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+    """What a layer makes of x (batch, time, width) from a state, and the state after it; by steps if it cannot else."""
+    from_state = getattr(layer, "forward_from", None)
+    found: tuple[Tensor, Any] = stepped(layer, x, state) if from_state is None else from_state(x, state)
+    return found
+
+
+def stepped(layer: Module, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+    """What a layer makes of x (batch, time, width) one step after the other, and the state after it."""
+    outputs = []
+    for now in x.unbind(dim=1):
+        out, state = layer.step(now, state)
+        outputs.append(out)
+    return torch.stack(outputs, dim=1), state
+
+
+def _share(dropout: float) -> float:
+    if not 0.0 <= dropout < 1.0:
+        raise ValueError(f"dropout: a share from 0 up to 1 is allowed, got {dropout!r}")
+    return float(dropout)
 
 
 def sinusoids(positions: Tensor, like: Tensor) -> Tensor:
@@ -181,6 +252,9 @@ class Block(Module):
 
     def initial_state(self, batch: int) -> Any:
         return self.mixer.initial_state(batch)
+
+    def forward_from(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        return self._around(x, lambda inside: read(self.mixer, inside, state))
 
     def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
         """(batch, width) -> the same shape, and the state that has seen it."""

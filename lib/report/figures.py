@@ -32,6 +32,15 @@ LOOKS = {
     "rnn": (4, 4, "D"),
     "relu_rnn": (4, 0, "8"),
     "relu_ssm": (5, 3, "<"),
+    # of Kerg et al.: recurrences in the colour of the RNN, gates in that of the LSTM, attention in two of its own
+    "orth_rnn": (4, 1, "DX"),
+    "exp_rnn": (4, 2, "d>"),
+    "goru": (3, 0, "p*"),
+    "mem_rnn": (0, 2, "Pv"),
+    "mem_lstm": (0, 4, "X<"),
+    "rel_rnn": (1, 2, "o1"),
+    "rel_lstm": (1, 3, "s2"),
+    "sab": (2, 1, "*3"),
     "pretrained": (5, 0, "D>P<"),
 }
 """Of an architecture in all figures: its colour and its first line, by their places in the style, and its markers."""

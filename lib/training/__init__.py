@@ -5,8 +5,10 @@ from lib.training.generation import generate
 from lib.training.loop import Fit, fit
 from lib.training.settings import FitSettings
 from lib.training.tasks import NextToken, StepLabels, Task, label_scores, position_losses
+from lib.training.text import CarriedText, text_loss
 
 __all__ = [
+    "CarriedText",
     "CheckpointError",
     "Fit",
     "FitSettings",
@@ -17,4 +19,5 @@ __all__ = [
     "generate",
     "label_scores",
     "position_losses",
+    "text_loss",
 ]

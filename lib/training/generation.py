@@ -20,6 +20,7 @@ def generate(
     *,
     first: ArrayLike | None = None,
     temperature: float = 1.0,
+    context: int | None = None,
     batch: int = 500,
     device: torch.device | str = "cpu",
     progress: bool = False,
@@ -28,14 +29,18 @@ def generate(
 
     first: law of the first token, (vocabulary,) probabilities, uniform by default (no begin-of-sequence token);
     or prompts, whole numbers (n, tokens). Each token is the quantile of one number of the seed's, so the size of the
-    batches changes nothing but rounding. temperature: logits are divided by it. Raises ValueError for other laws and
-    sizes. Cost: `length` steps for each batch.
+    batches changes nothing but rounding. temperature: logits are divided by it. context: for models that were trained
+    on so many tokens, and not at later positions. Once it is full, the model reads the latest half of it anew as if
+    nothing had come before; so every token beyond the first ones has seen between half of the context and all of it.
+    Raises ValueError for other laws and sizes. Cost: `length` steps for each batch, and with a context as many tokens
+    read once more.
     """
     rows, steps = whole_number(n, "n", 1), whole_number(length, "length", 1)
     if not real_number(temperature, "temperature") > 0.0:
         raise ValueError(f"temperature: numbers > 0 are allowed, got {temperature!r}")
     size = whole_number(batch, "batch", 1)
     uniform = generator(seed).random((rows, steps))
+    half = None if context is None else whole_number(context, "context", 2) // 2
     prompts = _prompts(model.vocabulary, rows, steps, first, uniform)
     tokens = np.empty((rows, steps), dtype=np.uint8 if model.vocabulary <= 256 else np.int64)
     tokens[:, : prompts.shape[1]] = prompts
@@ -45,7 +50,13 @@ def generate(
     with torch.no_grad(), tqdm(total=len(starts) * steps, unit="step", desc="generating", disable=not progress) as bar:
         for start in starts:
             some = slice(start, start + size)
-            _continue(model, tokens[some], uniform[some], prompts.shape[1], temperature, device, bar)
+            places = range(0, steps, half or steps)
+            for place in places:  # up to here all is written; what stands half a context before it is read again
+                stop = min(steps, place + (half or steps))
+                if stop > prompts.shape[1]:
+                    seen = slice(max(0, place - (half or 0)), stop)
+                    given = max(place, prompts.shape[1]) - seen.start
+                    _continue(model, tokens[some, seen], uniform[some, seen], given, temperature, device, bar)
     model.train(was_training)
     return tokens
 
@@ -53,17 +64,16 @@ def generate(
 def _continue(
     model: Any, tokens: NDArray[Any], uniform: NDArray[Any], given: int, temperature: float, device: Any, bar: Any
 ) -> None:
-    """Fill in the columns of `tokens` from `given` on."""
+    """Fill in the columns of `tokens` from `given` >= 1 on."""
     state = model.initial_state(len(tokens))
     draws = torch.from_numpy(np.ascontiguousarray(uniform.T)).to(device)  # (steps, batch)
-    token = torch.from_numpy(tokens[:, 0].astype(np.int64)).to(device)
-    drawn = []
-    for place in range(1, tokens.shape[1]):
+    known = torch.from_numpy(tokens[:, :given].astype(np.int64)).to(device)
+    if given > 1:
+        _, state = model.forward_from(known[:, :-1], state)
+    token, drawn = known[:, -1], []
+    for place in range(given, tokens.shape[1]):
         logits, state = model.step(token, state)
         bar.update()
-        if place < given:
-            token = torch.from_numpy(tokens[:, place].astype(np.int64)).to(device)
-            continue
         law = (logits.double() / temperature).softmax(dim=-1).cumsum(dim=-1)  # (batch, vocabulary)
         token = torch.searchsorted(law, draws[place, :, None]).squeeze(1).clamp_(max=model.vocabulary - 1)
         drawn.append(token)

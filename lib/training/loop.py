@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from tqdm.auto import tqdm
 
 from lib.training.checkpoint import load_checkpoint, optimizer_tensors, restore_optimizer, save_checkpoint
 from lib.training.settings import FitSettings
-from lib.training.tasks import Evaluation, ScoredTask, Task
+from lib.training.tasks import NOISE, CarryingTask, Evaluation, ScoredTask, Task
 
 FINISHED_BY_EPOCHS, FINISHED_BY_PATIENCE = "all epochs done", "no better validation loss"
 FINISHED_BY_SUCCESS = "accuracy reached"
@@ -59,28 +61,33 @@ def fit(
     compared with the file's; the settings are added to it. A loss that is not finite ends the run, with the reason in
     `Fit.reason`; the best weights so far are kept. Raises CheckpointError before any work for a file that is corrupt
     or of another configuration, and ValueError if training is to end by an accuracy that the task does not have.
-    Parameters that a model names in `slow_parameters()` learn at `slow_fraction` of the rate. Cost: epochs x (one pass
+    Parameters that a model names in `slow_parameters()` learn at `slow_fraction` of the rate. What a task carries from
+    epoch to epoch is part of the checkpoint, and dropout is drawn from the task's seed and the number of the update.
+    Cost: epochs x (one pass
     forward and back over the data + validation).
     """
     if settings.success is not None and not isinstance(task, ScoredTask):
         raise ValueError(f"success: {type(task).__name__} has no accuracy to end by; None is allowed")
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     device = parameters[0].device
-    optimizer = settings.make_optimizer(parameters, getattr(model, "slow_parameters", list)())
+    embedding = [model.embedding.weight] if settings.embedding_decay else []
+    optimizer = settings.make_optimizer(parameters, getattr(model, "slow_parameters", list)(), embedding)
     described = {**(configuration or {}), "settings": settings.model_dump()}
-    course, best = Fit(), copy_of(model)
+    course, best, steps = Fit(), copy_of(model), task.steps(settings.batch)
     if checkpoint is not None and checkpoint.exists():
         tensors, kept = load_checkpoint(checkpoint, described)
         course = Fit(**kept)
         model.load_state_dict(part(tensors, "model."))
         best = {name: tensor.to(device) for name, tensor in part(tensors, "best.").items()}
         restore_optimizer(optimizer, tensors)
-    steps = task.steps(settings.batch)
+        if isinstance(task, CarryingTask):
+            task.carry_on(model, part(tensors, "carried."), device)
     done = len(course.training_losses)
     with tqdm(total=settings.epochs, initial=done, desc=label or "training", unit="epoch", disable=not progress) as bar:
         while not course.reason:
             started = time.perf_counter()
-            loss, found = _epoch(model, task, settings, optimizer, parameters, done, steps, device)
+            factor = settings.annealing(course.validation_losses)
+            loss, found = _epoch(model, task, settings, optimizer, parameters, done, steps, device, factor)
             done += 1
             _judge(course, settings, loss, found)
             if course.best_epoch == len(course.validation_losses) == done:
@@ -91,6 +98,8 @@ def fit(
             if checkpoint is not None:
                 tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
                 tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
+                carried = task.carried() if isinstance(task, CarryingTask) else {}
+                tensors |= {f"carried.{name}": tensor for name, tensor in carried.items()}
                 save_checkpoint(checkpoint, tensors | optimizer_tensors(optimizer), asdict(course), described)
     model.load_state_dict(best)
     return course
@@ -105,17 +114,21 @@ def _epoch(
     done: int,
     steps: int,
     device: torch.device,
+    factor: float,
 ) -> tuple[float, Evaluation]:
-    """One pass over the data; mean training loss while it went on, and what the model does on other data after it."""
+    """One pass over the data, at `factor` of the rate; mean training loss while it went on, and what the model does on
+    other data after it.
+    """
     model.train()
     total = torch.zeros((), dtype=torch.float64, device=device)
     count = 0
     for number, batch in enumerate(task.batches(settings.batch, done, device)):
         rate = settings.learning_rate_at(done * steps + number, settings.epochs * steps)
         for group in optimizer.param_groups:
-            group["lr"] = rate * group.get("fraction", 1.0)
+            group["lr"] = rate * factor * group.get("fraction", 1.0)
         optimizer.zero_grad(set_to_none=True)
-        loss = task.loss(model, batch)
+        with _noise(model, getattr(task, "seed", 0), done * steps + number, device):
+            loss = task.loss(model, batch)
         loss.backward()
         settings.clip_gradients(parameters)
         optimizer.step()
@@ -127,6 +140,17 @@ def _epoch(
     if isinstance(task, ScoredTask):
         return mean, task.evaluation(model, device)
     return mean, Evaluation(task.validation_loss(model, device))
+
+
+@contextlib.contextmanager
+def _noise(model: Any, seed: int, step: int, device: torch.device) -> Iterator[None]:
+    """Random numbers for the dropout of one update, of its own seed; torch's generators come out as they went in."""
+    if not getattr(model, "dropout", 0.0):
+        yield
+        return
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(int(np.random.default_rng([seed, step, NOISE]).integers(2**63)))
+        yield
 
 
 def _judge(course: Fit, settings: FitSettings, loss: float, found: Evaluation) -> None:

@@ -6,8 +6,9 @@ How exactly a GPU multiplies matrices meanwhile is a named choice, undone when t
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import torch
@@ -25,7 +26,9 @@ class FitSettings(BaseModel):
     growth. clip: largest gradient, none if None; clip_by: "norm" of all gradients together, or "value" of each entry.
     patience: epochs without a better validation loss before training ends, never if None. success: training ends once
     the accuracy on validation data has been that high in two epochs in a row; never if None. slow_fraction: rate of the
-    parameters that a model names in `slow_parameters()`, by that of the others.
+    parameters that a model names in `slow_parameters()`, by that of the others. anneal: the rate is divided by it after
+    every epoch that did not better the validation loss; never if None. embedding_decay: d adds d |E|^2 to the loss, E
+    the embedding; its decay is the weight decay of the others plus 2 d.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -47,6 +50,8 @@ class FitSettings(BaseModel):
     epsilon: float = Field(1e-7, gt=0, exclude_if=lambda value: value == 1e-7)
     slow_fraction: float = Field(0.1, gt=0, exclude_if=lambda value: value == 0.1)
     success: float | None = Field(None, gt=0, le=1, exclude_if=lambda value: value is None)
+    anneal: float | None = Field(None, gt=1, exclude_if=lambda value: value is None)
+    embedding_decay: float = Field(0.0, ge=0, exclude_if=lambda value: value == 0)
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -55,16 +60,19 @@ class FitSettings(BaseModel):
             faults = (f"{'.'.join(map(str, fault['loc']))}: {_fault(fault)}" for fault in error.errors())
             raise ValueError("settings of a fit: " + "; ".join(faults)) from None
 
-    def make_optimizer(self, parameters: Any, slow: Any = ()) -> torch.optim.Optimizer:
+    def make_optimizer(self, parameters: Any, slow: Any = (), embedding: Any = ()) -> torch.optim.Optimizer:
         """The optimizer over `parameters`, at the initial learning rate.
 
-        Those of them that are `slow` make a second group, which says in "fraction" what its rate is to be times.
+        Those of them that are `slow` make a second group, which says in "fraction" what its rate is to be times, and
+        those of the `embedding` a last one if they have a decay of their own.
         """
-        marks = {id(parameter) for parameter in slow}
-        if marks:
+        own = {"weight_decay": self.weight_decay + 2 * self.embedding_decay} if self.embedding_decay else {}
+        groups = [({id(p) for p in slow}, {"fraction": self.slow_fraction}), ({id(p) for p in embedding if own}, own)]
+        if any(marks for marks, _ in groups):
             parameters = list(parameters)
-            groups = [[p for p in parameters if (id(p) in marks) is chosen] for chosen in (False, True)]
-            parameters = [{"params": groups[0]}, {"params": groups[1], "fraction": self.slow_fraction}]
+            named = [{"params": [p for p in parameters if id(p) in marks], **own} for marks, own in groups if marks]
+            marked = groups[0][0] | groups[1][0]
+            parameters = [{"params": [p for p in parameters if id(p) not in marked]}, *named]
         rate, decay, betas = self.learning_rate, self.weight_decay, (0.9, self.beta2)
         match self.optimizer:
             case "rmsprop":
@@ -85,6 +93,14 @@ class FitSettings(BaseModel):
         passed = (step - self.warm_up) / max(1, steps - 1 - self.warm_up)
         wave = 0.5 * (1.0 + math.cos(math.pi * min(1.0, passed)))
         return self.learning_rate * (self.final_fraction + (1.0 - self.final_fraction) * wave)
+
+    def annealing(self, losses: Sequence[float]) -> float:
+        """What the rate is to be times after epochs with these validation losses: anneal^-(those without a better)."""
+        if self.anneal is None:
+            return 1.0
+        best = itertools.accumulate(losses, min)
+        worse = sum(loss >= before for before, loss in zip(best, losses[1:], strict=False))
+        return float(self.anneal**-worse)
 
     def clip_gradients(self, parameters: list[Any]) -> None:
         """Shorten the gradients in place, if `clip` is set."""

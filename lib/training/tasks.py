@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -13,7 +13,8 @@ from torch import Tensor
 
 from lib.checks import whole_number
 
-FIXED, FRESH = 1, 2  # streams of random numbers: for all seeds the same, and of one seed and epoch
+# streams of random numbers: for all seeds the same, of one seed and epoch, of one seed and update
+FIXED, FRESH, NOISE, RESETS = 1, 2, 3, 4
 
 
 class Task(Protocol):
@@ -49,6 +50,19 @@ class ScoredTask(Task, Protocol):
 
     def evaluation(self, model: Any, device: torch.device) -> Evaluation:
         """`validation_loss` and the accuracy on the same data."""
+        ...
+
+
+@runtime_checkable
+class CarryingTask(Task, Protocol):
+    """A task that carries something from epoch to epoch, which a resumed training needs."""
+
+    def carried(self) -> dict[str, Tensor]:
+        """What is carried now, by name."""
+        ...
+
+    def carry_on(self, model: Any, tensors: Mapping[str, Tensor], device: torch.device) -> None:
+        """Take up what `carried` gave."""
         ...
 
 

@@ -145,7 +145,7 @@ def test_a_page_shows_the_first_complete_profile_or_the_fullest(monkeypatch):
 NAMES = [
     *("binary-optimum", "binary-plateau", "binary-printed", "binary_sequences"),
     *("book-counts", "kerg-copy", "kerg-denoise", "l2m-fig4", "l2m-fig5", "ngram-sgd", "text-information"),
-    *("kerg-pmnist", "kerg-ptb"),
+    *("kerg-pmnist", "kerg-ptb", "kerg-relevance"),
 ]
 
 

@@ -60,6 +60,28 @@ def test_prompts_are_kept_and_continued():
     assert np.array_equal(generate(model, 2, 3, 0, first=prompts), prompts)
 
 
+@pytest.mark.parametrize("given", [1, 7])
+def test_a_full_context_is_read_anew_from_its_latest_half(given):
+    """Each token is the quantile of its random number in the law of the tokens that the model is to have seen."""
+    model, n, length, context = model_of("transformer").double(), 3, 21, 8
+    prompts = np.random.default_rng(1).integers(3, size=(n, given))
+    uniform = np.random.default_rng(0).random((n, length))
+    sequences = torch.from_numpy(generate(model, n, length, 0, first=prompts, context=context).astype(np.int64))
+
+    def expected(place, begin):
+        law = model(sequences[:, begin:place])[:, -1].detach().softmax(dim=-1).cumsum(dim=-1)
+        return torch.searchsorted(law, torch.from_numpy(uniform[:, [place]])).squeeze(1)
+
+    half = context // 2
+    for place in range(given, length):
+        assert torch.equal(sequences[:, place], expected(place, max(0, place // half * half - half)))
+    whole = [torch.equal(sequences[:, place], expected(place, 0)) for place in range(context, length)]
+    assert not all(whole)
+    assert np.array_equal(
+        generate(model, n, length, 0, first=prompts), generate(model, n, length, 0, first=prompts, context=2 * length)
+    )
+
+
 def test_a_low_temperature_takes_the_likeliest_token():
     model = model_of("lstm")
     sequences = generate(model, 4, 8, 0, temperature=1e-6)
@@ -73,6 +95,7 @@ def test_a_low_temperature_takes_the_likeliest_token():
         ({"n": 0}, "n"),
         ({"length": 0}, "length"),
         ({"temperature": 0.0}, "temperature"),
+        ({"context": 1}, "context"),
         ({"first": [0.5, 0.5]}, "3 probabilities"),
         ({"first": [0.5, 0.6, 0.1]}, "sum to one"),
         ({"first": np.array([[3], [0]])}, "in the vocabulary"),

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from lib.checks import whole_number
 from lib.models.attention.patterns import FixedStride, Full, KeyValueCache, Pattern, Strided, Window, extended
-from lib.models.base import Block, Module, SequenceModel, State, glorot_linear, head_width, norm_of, seeded
+from lib.models.base import Block, Module, SequenceModel, State, glorot_linear, head_width, norm_of, seeded, stepped
 from lib.models.kernels.attention import causal_attention, split_heads, torch_attention
 
 SPARSE: dict[str, type[FixedStride] | type[Strided]] = {"fixed": FixedStride, "strided": Strided}
@@ -39,6 +39,13 @@ class Attention(Module):
     def initial_state(self, batch: int) -> KeyValueCache:
         none = self.out_proj.weight.new_zeros(batch, self.heads, 0, self.head_width)
         return KeyValueCache(none, none, 0)
+
+    def forward_from(self, x: Tensor, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
+        if state.position or not isinstance(self.pattern, Full):
+            return stepped(self, x, state)
+        projected = self.in_proj(x)
+        _, k, v = split_heads(projected, self.heads)  # (batch, heads, time, head width)
+        return self.out_proj(causal_attention(projected, self.heads)), KeyValueCache(k, v, x.shape[1])
 
     def step(self, x: Tensor, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
         q, k, v = split_heads(self.in_proj(x[:, None]), self.heads)  # (batch, heads, 1, head width)
@@ -68,6 +75,8 @@ class _AttentionModel(SequenceModel):
         placement: str,
         feed_forward: int | None,
         seed: int | np.random.Generator,
+        dropout: float = 0.0,
+        tied: bool = False,
     ) -> None:
         hidden = 4 * width if feed_forward is None else feed_forward
         with seeded(seed):
@@ -76,18 +85,19 @@ class _AttentionModel(SequenceModel):
                 for _ in range(whole_number(depth, "depth", 1))
             ]
             norm = norm_of(width) if placement == "pre" else None
-            super().__init__(vocabulary, width, layers, width, norm=norm, positions=True)
+            super().__init__(vocabulary, width, layers, width, norm=norm, positions=True, dropout=dropout, tied=tied)
 
 
 class Transformer(_AttentionModel):
     """Attention to the whole past (Vaswani et al. 2017; Shen 2019, App. E.2), additive sinusoidal positions.
 
-    placement: "pre" or "post", of the norms. feed_forward: its hidden width, 4 width by default, 0 for none.
+    placement: "pre" or "post", of the norms. feed_forward: its hidden width, 4 width by default, 0 for none. dropout,
+    tied: as `SequenceModel` has them.
     State after l tokens: keys and values of all of them, 2 x depth x width x l numbers, and the position.
     Raises ValueError for a width that the heads do not divide.
     """
 
-    variants = ({}, {"placement": "post"}, {"feed_forward": 0, "heads": 1})
+    variants = ({}, {"placement": "post"}, {"feed_forward": 0, "heads": 1}, {"tied": True})
 
     def __init__(
         self,
@@ -98,9 +108,11 @@ class Transformer(_AttentionModel):
         heads: int = 4,
         placement: str = "pre",
         feed_forward: int | None = None,
+        dropout: float = 0.0,
+        tied: bool = False,
         seed: int | np.random.Generator = 0,
     ) -> None:
-        super().__init__(Full(), vocabulary, width, depth, heads, placement, feed_forward, seed)
+        super().__init__(Full(), vocabulary, width, depth, heads, placement, feed_forward, seed, dropout, tied)
 
 
 class SlidingWindowTransformer(_AttentionModel):

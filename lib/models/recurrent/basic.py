@@ -47,6 +47,10 @@ class RNNLayer(RecurrentLayer):
     def forward(self, x: Tensor) -> Tensor:
         return rnn(x, self.weight_ih, self.weight_hh, self.bias, self._zeros(x.shape[0]))
 
+    def forward_from(self, x: Tensor, state: RNNState) -> tuple[Tensor, RNNState]:
+        out = rnn(x, self.weight_ih, self.weight_hh, self.bias, state.hidden)
+        return out, RNNState(out[:, -1])
+
     def start_slow(self, longest: int) -> None:
         """U = diag(1 - 1/tau) with ln tau uniform in 0 .. ln longest, and the rows of W times 0.3 / sqrt(tau)."""
         with torch.no_grad():
@@ -83,6 +87,10 @@ class LSTMLayer(RecurrentLayer):
     def forward(self, x: Tensor) -> Tensor:
         zeros = self._zeros(x.shape[0])
         return lstm(x, self.weight_ih, self.weight_hh, self.bias, zeros, zeros)[0]
+
+    def forward_from(self, x: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
+        out, last = lstm(x, self.weight_ih, self.weight_hh, self.bias, state.hidden, state.cell)
+        return out, LSTMState(out[:, -1], last)
 
     def initial_state(self, batch: int) -> LSTMState:
         return LSTMState(self._zeros(batch), self._zeros(batch))
@@ -140,11 +148,19 @@ class LSTM(SequenceModel):
     With start "chrono" every cell of every layer remembers for a time of its own, up to `longest` steps: b_f = ln u
     with u uniform in 1 .. longest - 1, b_i = -b_f, all other biases zero (Tallec and Ollivier 2018, Can recurrent
     neural networks warp time?).
+    embedding: its size, or None for `width`, as `tied` needs it. embedding_start: "uniform", or "orthogonal", with
+    orthonormal columns or rows (Shen 2019, App. E.1.2). dropout, tied: as `SequenceModel` has them.
     Raises ValueError for another start, for a `longest` that is missing, below 2, or given with "keras", and for a
     forget_bias beside "chrono".
     """
 
-    variants = ({}, {"forget_bias": 1.0}, {"start": "chrono", "longest": 20})
+    variants = (
+        {},
+        {"forget_bias": 1.0},
+        {"start": "chrono", "longest": 20},
+        {"embedding": None, "tied": True},
+        {"embedding": 5, "embedding_start": "orthogonal"},
+    )
 
     def __init__(
         self,
@@ -152,7 +168,10 @@ class LSTM(SequenceModel):
         width: int,
         depth: int = 1,
         *,
-        embedding: int = 2,
+        embedding: int | None = 2,
+        embedding_start: str = "uniform",
+        dropout: float = 0.0,
+        tied: bool = False,
         forget_bias: float = 0.0,
         start: str = PLAIN,
         longest: int | None = None,
@@ -161,13 +180,19 @@ class LSTM(SequenceModel):
         times = _longest(start, "chrono", longest)
         if times is not None and forget_bias != 0:
             raise ValueError(f"forget_bias: start 'chrono' draws it; leave it out, got {forget_bias}")
+        if embedding_start not in ("uniform", "orthogonal"):
+            raise ValueError(f"embedding_start: uniform or orthogonal is allowed, got {embedding_start!r}")
+        size = width if embedding is None else embedding
         with seeded(seed):
-            layers = [LSTMLayer(inputs, width, forget_bias) for inputs in _sizes(width, depth, embedding)]
+            layers = [LSTMLayer(inputs, width, forget_bias) for inputs in _sizes(width, depth, size)]
             if times is not None:
                 for layer in layers:
                     layer.start_chrono(times)
-            super().__init__(vocabulary, embedding, layers, width)
-            nn.init.uniform_(self.embedding.weight, -0.05, 0.05)
+            super().__init__(vocabulary, size, layers, width, dropout=dropout, tied=tied)
+            if embedding_start == "orthogonal":
+                nn.init.orthogonal_(self.embedding.weight)
+            elif not tied:
+                nn.init.uniform_(self.embedding.weight, -0.05, 0.05)
 
 
 def _sizes(width: int, depth: int, embedding: int) -> list[int]:

@@ -80,10 +80,11 @@ class Mamba(SequenceModel):
 
     size: numbers of state an inner channel (16 there); kernel: of the convolution; expand: inner / outer width.
     State: depth x expand x width x (size + kernel - 1) numbers, whatever the length. The convolution's k - 1 inputs
-    count: output depends on them, and on nothing but them of what the convolution has seen.
+    count: output depends on them, and on nothing but them of what the convolution has seen. dropout, tied: as
+    `SequenceModel` has them.
     """
 
-    variants = ({}, {"size": 3}, {"size": 3, "kernel": 1})
+    variants = ({}, {"size": 3}, {"size": 3, "kernel": 1}, {"size": 3, "tied": True})
 
     def __init__(
         self,
@@ -94,6 +95,8 @@ class Mamba(SequenceModel):
         size: int = 16,
         kernel: int = 4,
         expand: int = 2,
+        dropout: float = 0.0,
+        tied: bool = False,
         seed: int | np.random.Generator = 0,
     ) -> None:
         for name, value in (("width", width), ("size", size), ("kernel", kernel), ("expand", expand)):
@@ -103,7 +106,8 @@ class Mamba(SequenceModel):
                 Block(MambaMixer(width, size, kernel, expand), width, rms=True)
                 for _ in range(whole_number(depth, "depth", 1))
             ]
-            super().__init__(vocabulary, width, layers, width, norm=norm_of(width, rms=True))
+            norm = norm_of(width, rms=True)
+            super().__init__(vocabulary, width, layers, width, norm=norm, dropout=dropout, tied=tied)
 
 
 def log_uniform(count: int, low: float, high: float) -> Tensor:

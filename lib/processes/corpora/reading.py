@@ -12,10 +12,14 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import zstandard
 from numpy.typing import NDArray
 
 from lib.processes.corpora.catalogue import Bytes, Layout
 
+_DAMAGES = (
+    lzma.LZMAError, zlib.error, EOFError, gzip.BadGzipFile, zipfile.BadZipFile, RuntimeError, zstandard.ZstdError,
+)  # fmt: skip
 _BLANK = re.compile(r"\n[ \t]*\n\s*")
 _WRAP = re.compile(r"[ \t]*\n[ \t]*")
 _SAMPLE = re.compile(r"^=+ SAMPLE \d+ =+$\n?", re.MULTILINE)
@@ -27,7 +31,7 @@ _BEGIN = re.compile(
 
 
 def content(path: Path, member: str | None = None, cut: Bytes | None = None) -> bytes:
-    """Bytes of a plain, ``.xz``, ``.gz``, ``.zip`` or ``.whl`` file, the last two by the name of a member.
+    """Bytes of a plain, ``.xz``, ``.gz``, ``.zst``, ``.zip`` or ``.whl`` file, the last two by the name of a member.
 
     ``cut`` keeps a range. ``ValueError`` for a damaged file and for a member that is not there (with those that are);
     nothing is unpacked to disk.
@@ -37,11 +41,13 @@ def content(path: Path, member: str | None = None, cut: Bytes | None = None) -> 
             data = lzma.decompress(path.read_bytes())
         elif path.suffix == ".gz":
             data = gzip.decompress(path.read_bytes())
+        elif path.suffix == ".zst":
+            data = zstandard.ZstdDecompressor().stream_reader(path.read_bytes(), read_across_frames=True).read()
         elif path.suffix in (".zip", ".whl"):
             data = _member(path, member)
         else:
             data = path.read_bytes()
-    except (lzma.LZMAError, zlib.error, EOFError, gzip.BadGzipFile, zipfile.BadZipFile, RuntimeError) as error:
+    except _DAMAGES as error:
         # RuntimeError: an encrypted archive, or one packed in a way that Python does not know
         raise ValueError(f"{path} cannot be decompressed: {error}; pack it anew or fetch it again") from error
     return data if cut is None else data[cut[0] : cut[1]]

@@ -14,6 +14,12 @@ where the paper has c T^(lambda-1) + c'/T. Everything follows from the three-ter
     (n+1) d_{n+1} = (n + lambda (n+2)) d_n - lambda n d_{n-1},
 
 whose solution for t = 1 has the generating function (1-x)^(-A) (1 - lambda x)^(A-1).
+
+Networks as they are trained take a mean, s = a h + b c with a = b = 1/2 in place of 1. Then
+
+    C_0 = a + b/t,   C_{k+1} = b/(t+k+1) (1 + lambda sum_{j<=k} C_j) + a lambda C_k,
+
+and A = b lambda / (1 - a lambda), for |a lambda| < 1. With a = b = 1/2 it grows for no eigenvalue of the unit disc.
 """
 
 from __future__ import annotations
@@ -29,20 +35,21 @@ from numpy.typing import ArrayLike, NDArray
 from lib.checks import whole_number, whole_steps
 
 Reading = Literal["max", "min"]
+Shares = tuple[Any, Any]
 
 
-def plain_recursion(eigenvalue: Any, t: int, length: int) -> list[Any]:
+def plain_recursion(eigenvalue: Any, t: int, length: int, shares: Shares = (1, 1)) -> list[Any]:
     """p_{0:0} ... p_{0:length} by the recursion word for word, in the arithmetic of the eigenvalue.
 
     Fractions give fractions, SymPy symbols polynomials, mpmath numbers their precision; `Fraction(1, t)` is the
-    weight. Raises ValueError for t < 1 or length < 0. Cost O(length) operations.
+    weight. shares: a and b of s = a h + b c. Raises ValueError for t < 1 or length < 0. Cost O(length) operations.
     """
-    start, last = whole_number(t, "t", 1), whole_number(length, "length", 0)
+    start, last, (a, b) = whole_number(t, "t", 1), whole_number(length, "length", 0), shares
     one = eigenvalue**0
-    values = [one + one / start]
+    values = [a * one + b * one / start]
     total = values[0]
     for k in range(last):
-        values.append((one + eigenvalue * total) / (start + k + 1) + eigenvalue * values[-1])
+        values.append(b * (one + eigenvalue * total) / (start + k + 1) + a * eigenvalue * values[-1])
         total = total + values[-1]
     return values
 
@@ -124,21 +131,24 @@ def _matrix_recursion(V: NDArray[np.float64], t: int, steps: NDArray[np.int64]) 
     return results
 
 
-def rate(eigenvalue: ArrayLike) -> NDArray[np.complex128]:
-    """A = lambda / (1 - lambda), of the shape of the eigenvalue. Raises ValueError for lambda = 1."""
-    array = np.asarray(eigenvalue, dtype=np.complex128)
-    if not np.isfinite(array).all() or bool(np.any(array == 1)):
-        raise ValueError(f"eigenvalue: finite numbers other than 1 are allowed, got {eigenvalue!r}")
-    return np.asarray(array / (1 - array))
+def rate(eigenvalue: ArrayLike, shares: Shares = (1, 1)) -> NDArray[np.complex128]:
+    """A = b lambda / (1 - a lambda), of the shape of the eigenvalue. Raises ValueError for a lambda = 1."""
+    array, (a, b) = np.asarray(eigenvalue, dtype=np.complex128), shares
+    if not np.isfinite(array).all() or bool(np.any(a * array == 1)):
+        raise ValueError(
+            f"eigenvalue: finite numbers other than {1 / a if a else 'none'} are allowed, got {eigenvalue!r}"
+        )
+    return np.asarray(b * array / (1 - a * array))
 
 
-def exponent(eigenvalue: ArrayLike) -> Any:
-    """Re(A) - 1, the power of T with which |p_{0:k}(lambda)| goes, for |lambda| < 1. Same shape, no unit.
+def exponent(eigenvalue: ArrayLike, shares: Shares = (1, 1)) -> Any:
+    """Re(A) - 1, the power of T with which |p_{0:k}(lambda)| goes, for |a lambda| < 1. Same shape, no unit.
 
-    Above -3/2 in the whole disc; -1 on the circle |lambda - 1/2| = 1/2, 0 on |lambda - 3/4| = 1/4.
+    With a = b = 1 above -3/2 in the whole disc; -1 on the circle |lambda - 1/2| = 1/2, 0 on |lambda - 3/4| = 1/4.
+    shares: a and b of s = a h + b c.
     """
-    _refuse_outside(eigenvalue)
-    return (rate(eigenvalue).real - 1)[()]
+    _refuse_outside(np.multiply(shares[0], eigenvalue))
+    return (rate(eigenvalue, shares).real - 1)[()]
 
 
 def printed_exponent(eigenvalue: ArrayLike) -> Any:

@@ -95,28 +95,62 @@ class TotalGradients(NamedTuple):
     h: Array  # (time + 1, m): dL/dh_t
 
 
-def total_gradients(states: AttentiveStates, loss_gradient: ArrayLike) -> TotalGradients:
+def total_gradients(
+    states: AttentiveStates, loss_gradient: ArrayLike, hidden_gradient: ArrayLike | None = None
+) -> TotalGradients:
     """dL/ds_t and dL/dh_t over all ways to the loss, by the transposed recursion, latest time first.
 
     loss_gradient: dL/ds_t with the other states fixed, (T, m) for t = 1 ... T <= states.time; later states are not
-    read. Equals dL/dh_t = sum_k (dL/ds_{t+k}) C_k with C_k of `attentive_rnn_gradient`, in O(time^2 m + time m^2)
+    read. hidden_gradient: dL/dh_t with all else fixed, of that shape, of a loss that reads h_t too. Equals
+    dL/dh_t = sum_k (dL/ds_{t+k}) C_k with C_k of `attentive_rnn_gradient`, in O(time^2 m + time m^2)
     in place of O(time^3 m^2). Raises ValueError for another shape or numbers that are not finite.
     """
-    given = np.asarray(loss_gradient, dtype=float)
-    m = states.hidden
-    if given.ndim != 2 or given.shape[1] != m or not 1 <= len(given) <= states.time or not np.all(np.isfinite(given)):
-        raise ValueError(f"loss_gradient: finite (T, {m}) with T = 1 .. {states.time} is allowed, got {given.shape}")
-    s, h = np.zeros((2, states.time + 1, m))
-    s[1 : len(given) + 1] = given
+    s, h = gradients_by_glances(states, loss_gradient, hidden_gradient, most=0, rest=True)
+    return TotalGradients(s[0], h[0])
+
+
+def gradients_by_glances(
+    states: AttentiveStates,
+    loss_gradient: ArrayLike,
+    hidden_gradient: ArrayLike | None = None,
+    *,
+    most: int,
+    rest: bool = False,
+) -> TotalGradients:
+    """The same, split by the number of times that a path goes through attention.
+
+    A path from the loss to h_t has one *glance* for each s on it that is reached by its c, whose derivative in the
+    weights is part of it; all else is recurrence. Returns arrays (most + 1, time + 1, m): entry n is the sum over
+    paths with n glances, and with `rest` those with more are added to the last. Cost `most` + 1 times that of all.
+    """
+    m, degrees = states.hidden, whole_number(most, "most", 0) + 1
+    given = _given(loss_gradient, "loss_gradient", states)
+    direct = np.zeros_like(given) if hidden_gradient is None else _given(hidden_gradient, "hidden_gradient", states)
+    if len(direct) != len(given):
+        raise ValueError(f"hidden_gradient: {len(given)} steps are allowed, as in loss_gradient, got {len(direct)}")
+    s, h = np.zeros((2, degrees, states.time + 1, m))
+    s[0, 1 : len(given) + 1], h[0, 1 : len(given) + 1] = given, direct
     for t in range(len(given), 0, -1):
-        through_context = s[t] @ states.second[t]
+        onwards = s[:, t] @ states.second[t]  # (degrees, m), one glance more than s
+        through_context = np.concatenate([np.zeros((1, m)), onwards[:-1]])
+        if rest:
+            through_context[-1] += onwards[-1]
         alpha = states.alpha[1 : t + 1, t]
         by_key = states.score_gradients(t)[0]
         apart = states.h[1 : t + 1] - states.c[t]
-        h[1 : t + 1] += alpha[:, None] * (through_context + (apart @ through_context)[:, None] * by_key)
-        h[t] += s[t] @ states.first[t]
-        s[t - 1] += through_context @ query_response(states, t) + h[t] @ states.J(t - 1)
+        moved = (through_context @ apart.T)[:, :, None] * by_key  # (degrees, t, m)
+        h[:, 1 : t + 1] += alpha[:, None] * (through_context[:, None] + moved)
+        h[:, t] += s[:, t] @ states.first[t]
+        s[:, t - 1] += through_context @ query_response(states, t) + h[:, t] @ states.J(t - 1)
     return TotalGradients(s, h)
+
+
+def _given(gradient: ArrayLike, name: str, states: AttentiveStates) -> Array:
+    """The rows of a gradient by time, checked."""
+    given, m = np.asarray(gradient, dtype=float), states.hidden
+    if given.ndim != 2 or given.shape[1] != m or not 1 <= len(given) <= states.time or not np.all(np.isfinite(given)):
+        raise ValueError(f"{name}: finite (T, {m}) with T = 1 .. {states.time} is allowed, got {given.shape}")
+    return given
 
 
 def alignment_gradient(states: AttentiveStates, totals: TotalGradients) -> dict[str, Array]:

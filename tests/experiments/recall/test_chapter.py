@@ -1,4 +1,4 @@
-"""The chapter on copy and denoise runs, and tells the truth, on whatever is recorded: nothing, a part, everything."""
+"""The chapters on copy and denoise and on gradients in training run on whatever is recorded, and tell the truth."""
 
 from __future__ import annotations
 
@@ -43,6 +43,10 @@ def finished(run: Run) -> dict[str, Any]:
                 "by_lag": [0.04] * 25,
                 "set_at_cue": share,
             }
+        if chosen["relevance"]:
+            numbers = {"relevant": share, "other": 0.4, "away": [0.1] * 10, "by_glances": [share] * 6}
+            pairs = {f"without_{name}": [0.2, 0.95] for name in ("other", "small", "random")}
+            result[when]["relevance"] = numbers | pairs | {"difference": 1e-15}
     return {"parameters": chosen, "seed": run.seed, "stale": False, "result": result, "provenance": ORIGIN}
 
 
@@ -50,7 +54,7 @@ def finished(run: Run) -> dict[str, Any]:
 def page(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[str, dict[str, Any]]]:
     """Run the cells that rest on records, of the runs that `there` names; returns what they print, and their names."""
 
-    def execute(there: Callable[[Run], bool]) -> tuple[str, dict[str, Any]]:
+    def execute(there: Callable[[Run], bool], chapter: str = "copy_and_denoise") -> tuple[str, dict[str, Any]]:
         def so_far(name: str) -> tuple[str, list[dict[str, Any]], int]:
             planned = Experiment(name).runs("laptop")
             return "laptop", [finished(run) for run in planned if there(run)], len(planned)
@@ -59,7 +63,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[str, dict[str, 
         monkeypatch.setattr(plt, "show", lambda: None)
         names: dict[str, Any] = {}
         with contextlib.redirect_stdout(io.StringIO()) as printed:
-            for cell in find_page("copy_and_denoise").notebook().cells:
+            for cell in find_page(chapter).notebook().cells:
                 if cell.cell_type == "code" and "store.complete" not in cell.source and "footer" not in cell.source:
                     *body, last = cell.source.splitlines()
                     exec("\n".join([*body, f"print({last}.data)" if last.startswith("Markdown(") else last]), names)
@@ -71,16 +75,16 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[str, dict[str, 
 
 def test_nothing_is_recorded(page: Any) -> None:
     told, names = page(lambda run: False)
-    assert told.count("none of the") == 3 and "solved in every seed" not in told
+    assert told.count("none of the") == 2 and "solved in every seed" not in told
     assert set(names["verdicts"].values()) == {"undecided"}
-    assert "kerg-denoise (" not in told and "kerg-fig3" not in told and "kerg-heatmaps" not in told
+    assert "kerg-denoise (" not in told and "kerg-heatmaps" not in told
     assert len(plt.get_fignums()) == 1
 
 
 def test_a_few_networks_are_recorded(page: Any) -> None:
     told, names = page(lambda run: run.parameters["architecture"] == "exp_rnn" and run.parameters["delay"] <= 200)
     assert names["verdicts"].pop("expRNN copies") == "agrees" and set(names["verdicts"].values()) == {"undecided"}
-    assert "expRNN (T = 100, 200)" in told and "none of the" in told
+    assert "expRNN (T = 100, 200)" in told and "none of the" not in told
     assert len(plt.get_fignums()) == 1
 
 
@@ -90,5 +94,15 @@ def test_everything_is_recorded(page: Any) -> None:
     assert names["verdicts"]["LSTM copies"] == "undecided"  # at 200 and 300 steps it has one rate
     assert names["verdicts"]["orth-RNN, 80 %"] == "differs"
     assert "denoise does." in told and "none of the" not in told
-    assert "kerg-denoise" in told and "kerg-fig3" in told and "kerg-heatmaps" in told
-    assert len(plt.get_fignums()) == 3
+    assert "kerg-denoise" in told and "kerg-tradeoff" in told and "kerg-heatmaps" in told
+    assert len(plt.get_fignums()) == 2
+
+
+def test_gradients_in_training_with_and_without_records(page: Any) -> None:
+    told, names = page(lambda run: False, "gradients_in_training")
+    assert told.count("none of the") == 2 and "kerg-fig3" not in told and "kerg-relevant" not in told
+    assert len(plt.get_fignums()) == 1 and "verdicts" not in names
+    told, names = page(lambda run: True, "gradients_in_training")
+    assert names["verdicts"] == {"states of either kind": "agrees", "gradient through relevant states": "agrees"}
+    assert "60 % of the states are relevant, 40 % are not" in told and "kerg-fig3" in told
+    assert len(plt.get_fignums()) == 5

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from experiments.recall import inner_statements, measures, statements
+from experiments.recall import statements
+from experiments.recall.inside import measures
+from experiments.recall.inside import statements as inner_statements
 from experiments.recall.memory import bytes_by_delay
 from experiments.recall.runs import best_recipe, ended, failure, of_network, slowest_success
 from lib.models import ARCHITECTURES

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from experiments.recall import figures, tables
+from experiments.recall.inside import figures as inner_figures
+from experiments.recall.inside import tables as inner_tables
 from lib.models.catalogue import NAMES
 from tests.experiments.recall.fake_records import cell, gradients, runs
 
@@ -26,7 +28,7 @@ def test_without_records_every_table_and_sentence_says_so() -> None:
     assert row(tables.table_of_accuracies([]), "MemRNN")[-1] == "not yet / OOM"
     assert set(row(tables.table_of_updates([], ["goru"]), "GORU")) == {"not yet"}
     assert row(tables.table_of_trainings([], ["sab"]), "SAB") == ["not yet"] * 5
-    for table in (tables.table_of_choices([], []), tables.table_of_transfer([]), tables.table_of_slopes([])):
+    for table in (tables.table_of_choices([], []), tables.table_of_transfer([]), inner_tables.table_of_slopes([])):
         assert "not yet" in table
     told = tables.missing({"kerg-copy": ("laptop", [], 93), "kerg-denoise": ("laptop", [{}], 30)})
     assert "none of the 93 runs of kerg-copy" in told and "denoise" not in told
@@ -91,7 +93,7 @@ def test_every_control_of_the_sweeps_has_a_name() -> None:
 
     for name in ("kerg-copy", "kerg-denoise"):
         planned = [RecallRun(run.parameters, run.seed, {}) for run in Experiment(name).runs("laptop")]
-        assert {run.variant for run in planned if run.architecture == "rel_rnn"} <= set(tables.RULES)
+        assert {run.variant for run in planned if run.architecture == "rel_rnn"} <= {*tables.RULES, *tables.SIZES}
 
 
 def test_longer_delays_are_those_of_networks_that_learnt() -> None:
@@ -109,12 +111,12 @@ def test_longer_delays_are_those_of_networks_that_learnt() -> None:
 
 def test_slopes_before_and_after_training() -> None:
     record = cell("rel_lstm", 400, options={"buffer": 15, "relevant": 3}, inside=gradients(lambda d: -0.02 * d, 420))
-    assert tables.table_of_slopes(runs(record)).splitlines()[-1] == "| 15 | 3 | 0.00 to 0.00 | 2.00 to 2.00 |"
+    assert inner_tables.table_of_slopes(runs(record)).splitlines()[-1] == "| 15 | 3 | 0.00 to 0.00 | 2.00 to 2.00 |"
     _, axes = plt.subplots()
-    figures.draw_gradients(axes, runs(record), buffer=15)
+    inner_figures.draw_gradients(axes, runs(record), buffer=15)
     assert len(axes.get_lines()) == 3 and axes.get_legend().get_texts()[0].get_text() == "3"
     _, other = plt.subplots()
-    figures.draw_gradients(other, runs(record), relevant=15)
+    inner_figures.draw_gradients(other, runs(record), relevant=15)
     assert not other.get_lines()
     plt.close("all")
 
@@ -136,11 +138,11 @@ def test_the_attention_that_is_shown_is_that_of_the_network_itself_at_the_shorte
     seen = {"attention": {"on_each_symbol": np.eye(10).tolist(), "by_lag": [0.5, 0.25]}}
     inside = {"before": seen, "after": seen}
     control = cell("rel_rnn", success=3000, inside=inside, **FIRST)
-    assert figures.watched(runs(control, REL)) == []
-    (run,) = figures.watched(runs(control, cell("rel_rnn", 200, success=3000, inside=inside)))
+    assert inner_figures.watched(runs(control, REL)) == []
+    (run,) = inner_figures.watched(runs(control, cell("rel_rnn", 200, success=3000, inside=inside)))
     assert (run.delay, run.seed, run.variant) == (200, 0, "") and run.name == NAMES["rel_rnn"]
     _, (above, below) = plt.subplots(1, 2)
-    assert np.array_equal(figures.draw_attention(above, run).get_array(), np.eye(10))
-    figures.draw_lags(below, run)
+    assert np.array_equal(inner_figures.draw_attention(above, run).get_array(), np.eye(10))
+    inner_figures.draw_lags(below, run)
     assert [line.get_ydata().tolist() for line in below.get_lines()] == [[0.5, 0.25]] * 2
     plt.close("all")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from experiments.text_information import run as text_run
-from experiments.text_information.growth import resampled_means
 from experiments.text_information.models import training_rows
 from experiments.text_information.run import check, data, run, splits_of
+from lib.information.documents.growth import resampled_means
 from lib.processes.corpora.tokens import BytePairs
 from lib.runs.definition import Experiment
 from lib.runs.definition import check as check_runs

@@ -10,7 +10,6 @@ import pytest
 
 from experiments.text_information import figures as text_figures
 from experiments.text_information import tables as text_tables
-from experiments.text_information.growth import scaling_exponent
 from experiments.text_information.runs import (
     EXPERIMENT,
     PUBLISHED,
@@ -24,6 +23,7 @@ from experiments.text_information.runs import (
     variants,
 )
 from experiments.text_information.statements import change_by_correction
+from lib.information.documents.growth import scaling_exponent
 from lib.runs import store
 from tests.experiments.text_information.fake_records import grid, power, quality, record, world
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lib.models import AttentiveRNN
 from lib.theory import uniform_attention_gradient
-from lib.theory.attention.forms import bracket, closed_form, double_sum, jacobian, plain_recursion, three_term
+from lib.theory.attention.forms import bracket, closed_form, double_sum, exponent, jacobian, plain_recursion, three_term
 from lib.theory.attention.sums import AttentionSums, chi_by_definition
 from lib.theory.attention.uniform import log_magnitude, scaled_gradient
 
@@ -212,3 +212,31 @@ def test_the_jacobian_of_a_matrix_is_its_polynomial() -> None:
         jacobian(np.zeros((2, 3)), 1, 1)
     with pytest.raises(ValueError, match="finite"):
         jacobian(np.full((2, 2), np.nan), 1, 1)
+
+
+@pytest.mark.parametrize("eigenvalue", [0.75, 0.5, -0.5, 0.3 + 0.6j])
+@pytest.mark.parametrize("shares", [(0.5, 0.5), (0.8, 0.2), (1, 1), (0, 1)])
+def test_a_mixture_of_state_and_context_has_its_exponent(eigenvalue, shares):
+    near, far = (np.abs(plain_recursion(eigenvalue, 2, k, shares)[-1]) for k in (2000, 4000))
+    measured = np.log(far / near) / np.log(4002 / 2002)
+    assert measured == pytest.approx(exponent(eigenvalue, shares), abs=0.01)
+    assert abs(measured - exponent(eigenvalue, (0.3, 0.4))) > 0.01  # negative control: other shares
+
+
+def test_a_mixture_is_the_gradient_of_a_network_that_takes_it():
+    """s = a h + b c with uniform attention, linear: by hand, in fractions."""
+    a, b, v, t, k = Fraction(1, 3), Fraction(2, 5), Fraction(3, 4), 2, 4
+    hidden = {step: Fraction(int(step == t)) for step in range(1, t + 1)}  # dh_step/dh_t
+    found = []
+    for step in range(t, t + k + 1):
+        found.append(a * hidden[step] + b * sum(hidden.values()) / step)
+        hidden[step + 1] = v * found[-1]
+    assert found == plain_recursion(v, t, k, (a, b)) != plain_recursion(v, t, k)
+
+
+def test_the_mean_of_state_and_context_never_grows():
+    disc = [r * np.exp(1j * angle) for r in (0.5, 0.9, 0.999) for angle in np.linspace(0, np.pi, 19)]
+    assert max(exponent(disc, (0.5, 0.5))) <= 0.0 < max(exponent(disc))
+    assert np.isfinite(exponent(1.5, (0.5, 0.5)))  # the modulus of a lambda counts
+    with pytest.raises(ValueError, match="modulus below 1"):
+        exponent(2.0, (0.5, 0.5))

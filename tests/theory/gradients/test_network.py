@@ -13,6 +13,7 @@ from lib.theory import attentive_rnn_gradient
 from lib.theory.gradients.blocks import COROLLARY, SLIPS, blocks, glance, gradient_by_blocks, recurrent
 from lib.theory.gradients.network import (
     alignment_gradient,
+    gradients_by_glances,
     gradients_from,
     parameter_gradients,
     recurrent_gradient,
@@ -161,6 +162,36 @@ def test_the_transposed_recursion_sums_the_gradients_of_proposition_one():
         C = gradients_from(states, t)[: TIME - t]
         direct = sum(partial[t - 1 + k] @ C[k] for k in range(TIME - t))
         np.testing.assert_allclose(totals.h[t], direct, rtol=1e-12, atol=1e-14)
+
+
+def test_a_loss_that_reads_hidden_states_has_the_gradient_of_autograd():
+    network, x = network_of("mean"), sequence()
+    read = torch.from_numpy(np.random.default_rng(5).standard_normal((TIME, HIDDEN)))
+    zeros = torch.zeros(TIME, HIDDEN, dtype=torch.float64, requires_grad=True)
+    trace = network.trace(x, replace={1: network.trace(x).h[0].detach() + zeros[0]})
+    (expected,) = torch.autograd.grad((trace.h * read).sum(), zeros)
+    found = total_gradients(read_states(network, x), np.zeros((TIME, HIDDEN)), read.numpy())
+    np.testing.assert_allclose(found.h[1], expected[0].numpy(), rtol=1e-11)
+    without = total_gradients(read_states(network, x), np.zeros((TIME, HIDDEN)))
+    assert not without.h.any()  # negative control: nothing is read
+
+
+@pytest.mark.parametrize("pattern", [None, SPARSE])
+def test_paths_by_glances_are_the_coefficients_in_the_strength_of_attention(pattern):
+    _, _, states, partial = with_loss("mean", pattern)
+    read = np.random.default_rng(6).standard_normal(partial.shape)
+    split = gradients_by_glances(states, partial, read, most=TIME)
+    for strength in (1.0, 0.5, -1.3):  # d2f times z: every glance has one factor z
+        whole = total_gradients(replace(states, second=strength * states.second), partial, read)
+        powers = strength ** np.arange(TIME + 1)
+        np.testing.assert_allclose(np.tensordot(powers, split.h, axes=1), whole.h, rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(np.tensordot(powers, split.s, axes=1), whole.s, rtol=1e-11, atol=1e-13)
+    few = gradients_by_glances(states, partial, read, most=2, rest=True).h
+    np.testing.assert_allclose(few[:2], split.h[:2], rtol=1e-12)
+    np.testing.assert_allclose(few[2], split.h[2:].sum(axis=0), rtol=1e-11, atol=1e-13)
+    assert np.abs(gradients_by_glances(states, partial, read, most=2).h[2] - few[2]).max() > 1e-6  # without the rest
+    with pytest.raises(ValueError, match="hidden_gradient: 7 steps"):
+        gradients_by_glances(states, partial, read[:-1], most=2)
 
 
 def test_attention_to_an_ignored_state_adds_exactly_nothing():

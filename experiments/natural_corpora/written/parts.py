@@ -1,0 +1,240 @@
+"""The parts of the claims on networks that write, with their rules, which were fixed before any of them was trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from experiments.natural_corpora.written.relations import Number, nearness
+from experiments.natural_corpora.written.runs import FAR, LONG, MIDDLE, SHORT, Band, WrittenRun, usual
+from experiments.natural_corpora.written.selection import Networks, Selection
+
+
+def no_others(selection: Selection) -> Networks:
+    return {}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One part of a claim: of which networks, which number of a run, and the bounds in which every seed has to lie.
+
+    beside: other networks that the number compares with. optional: left out where no such network is planned.
+    """
+
+    part: str
+    about: Callable[[Selection], Networks]
+    number: Callable[[WrittenRun, Selection], float]
+    explanation: str
+    bounds: tuple[float | None, float | None]  # at least, at most
+    note: str = ""
+    beside: Callable[[Selection], Networks] = field(default=no_others)
+    optional: bool = False
+
+
+def ratio(band: Band) -> Callable[[WrittenRun, Selection], float]:
+    """Written over read information in a band."""
+    return lambda run, _: run.ratio(band).value
+
+
+def all_of(level: str, architecture: str, **options: Any) -> Callable[[Selection], Networks]:
+    return lambda selection: selection.networks(level, architecture, **options)
+
+
+def deep(level: str, architecture: str) -> Callable[[Selection], Networks]:
+    """Networks of three layers and more."""
+
+    def some(selection: Selection) -> Networks:
+        every = selection.networks(level, architecture, depth=None)
+        return {network: runs for network, runs in every.items() if network.depth >= 3}
+
+    return some
+
+
+def shallow(selection: Selection) -> Networks:
+    """The narrowest Transformer of characters with one layer."""
+    some = selection.networks("character", "transformer")
+    return {network: some[network] for network in sorted(some, key=lambda one: one.width)[:1]}
+
+
+def deeper(architecture: str) -> Callable[[Selection], Networks]:
+    def some(selection: Selection) -> Networks:
+        every = selection.networks("character", architecture, depth=None)
+        return {network: every[network] for network in selection.pairs(architecture)}
+
+    return some
+
+
+def flatter(architecture: str) -> Callable[[Selection], Networks]:
+    def some(selection: Selection) -> Networks:
+        every = selection.networks("character", architecture, depth=None)
+        return {network: every[network] for network in selection.pairs(architecture).values()}
+
+    return some
+
+
+def against_one_layer(number: Number, compare: Callable[[float, float], float]) -> Any:
+    """A number of a deep network compared with that of the same seed of one layer; NaN where that has not run."""
+
+    def found(run: WrittenRun, selection: Selection) -> float:
+        flat = selection.pairs(run.network.architecture)[run.network]
+        others = [one for one in usual(selection.found.get(flat, [])) if one.seed == run.seed]
+        return compare(number(run), number(others[0])) if others else np.nan
+
+    return found
+
+
+def further(run: WrittenRun, selection: Selection) -> float:
+    """Ratio beyond ten characters less that of the same seed of the widest LSTM; NaN where that has not run."""
+    band = (MIDDLE[0], LONG[1])
+    others = selection.networks(run.network.level, "lstm", widest=True).values()
+    same = [other for runs in others for other in runs if other.seed == run.seed]
+    return run.ratio(band).value - same[0].ratio(band).value if same else np.nan
+
+
+WITHIN_WORDS, WITHIN_SENTENCES = (0.8, 1.25), (0.67, 1.5)  # what counts as captured, and as followed
+LOST = 0.5  # at most so much is left where the information is lost
+NOT_SHORT, NOT_MIDDLE = "the information within words is not the text's", "that within sentences is not the text's"
+
+
+def _kept(level: str) -> list[Asked]:
+    """The information of LSTM text falls to a constant that is not zero."""
+    return [
+        Asked(
+            f"LSTMs of {level}s keep information at 500 to 1000",
+            all_of(level, "lstm"),
+            lambda run, _: run.mean("written", FAR).low,
+            "it falls to the sampling floor",
+            bounds=(0.0, None),
+            note="lower end of the interval, nats",
+        ),
+        Asked(
+            f"what LSTMs of {level}s keep is a constant",
+            all_of(level, "lstm"),
+            lambda run, _: run.levelling().value,
+            "the curve goes on falling",
+            bounds=(0.8, None),
+            note="500 to 1000 over 100 to 500",
+        ),
+    ]
+
+
+def _transformers(level: str) -> list[Asked]:
+    widest = all_of(level, "transformer", widest=True)
+    return [
+        Asked(
+            f"Transformers of {level}s capture the short range", widest, ratio(SHORT), NOT_SHORT, bounds=WITHIN_WORDS
+        ),
+        Asked(
+            f"Transformers of {level}s capture the intermediate range",
+            widest,
+            ratio(MIDDLE),
+            NOT_MIDDLE,
+            bounds=WITHIN_SENTENCES,
+        ),
+        Asked(
+            f"Transformers of {level}s follow the text further than LSTMs",
+            widest,
+            further,
+            "the LSTM keeps more beyond ten characters",
+            bounds=(0.0, None),
+            beside=all_of(level, "lstm", widest=True),
+        ),
+        Asked(
+            f"Transformers of {level}s with three layers and more have a tail to 500",
+            deep(level, "transformer"),
+            ratio((100, 500)),
+            "the tail is lost",
+            bounds=(LOST, None),
+        ),
+    ]
+
+
+ASKED: dict[str, Sequence[Asked]] = {
+    "shen-fig2": [
+        Asked(
+            "LSTMs of characters capture the short range",
+            all_of("character", "lstm"),
+            ratio(SHORT),
+            NOT_SHORT,
+            bounds=WITHIN_WORDS,
+        ),
+        Asked(
+            "LSTMs of characters fall exponentially between 10 and 50",
+            all_of("character", "lstm"),
+            lambda run, _: run.advantage(MIDDLE).value,
+            "a power law fits these distances better",
+            bounds=(0.0, None),
+            note="difference of chi square",
+        ),
+        Asked(
+            "LSTMs of characters have no long range",
+            all_of("character", "lstm"),
+            ratio(LONG),
+            "more than half of the information beyond 50 characters is there",
+            bounds=(None, LOST),
+        ),
+        Asked(
+            "LSTMs of words follow the text to 50 characters",
+            all_of("word", "lstm"),
+            ratio(MIDDLE),
+            NOT_MIDDLE,
+            bounds=WITHIN_SENTENCES,
+        ),
+        *_kept("character"),
+        *_kept("word"),
+        Asked(
+            "depth brings LSTMs of characters no longer correlation",
+            deeper("lstm"),
+            against_one_layer(lambda run: run.correlation_length(), lambda two, one: two / one),
+            "it lengthens it by more than a quarter",
+            bounds=(None, 1.25),
+            beside=flatter("lstm"),
+        ),
+        Asked(
+            "LSTMs of characters of width 1024 and more overestimate the short range",
+            all_of("character", "lstm", from_width=1024),
+            ratio(SHORT),
+            "they do not",
+            bounds=(1.0, None),
+            optional=True,
+        ),
+        Asked(
+            "LSTMs of words of width 2048 are twice too high at all distances",
+            all_of("word", "lstm", from_width=2048),
+            ratio((1, 1000)),
+            "they are not",
+            bounds=(1.5, 3.0),
+            optional=True,
+        ),
+    ],
+    "shen-fig3bc": [
+        *_transformers("character"),
+        *_transformers("word"),
+        Asked(
+            "the narrowest Transformer of characters is below the text in the short range",
+            shallow,
+            ratio(SHORT),
+            "it captures the short range",
+            bounds=(None, 0.8),
+        ),
+        Asked(
+            "and its correlation length is longer than that of the text",
+            shallow,
+            lambda run, _: run.correlation_length() / run.correlation_length("read"),
+            "it is not",
+            bounds=(1.0, None),
+        ),
+        Asked(
+            "deeper Transformers of characters come nearer to the text between 10 and 50",
+            deeper("transformer"),
+            against_one_layer(lambda run: nearness(run, MIDDLE), lambda many, one: many - one),
+            "the deeper one is farther from it",
+            bounds=(0.0, None),
+            beside=flatter("transformer"),
+        ),
+    ],
+}
+"""The parts of each claim in the order in which the chapter has them."""

@@ -1,0 +1,153 @@
+"""Training on one long text: its order is kept, and what a network remembers goes from window to window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from lib.checks import real_number, whole_number
+from lib.training.tasks import RESETS, mean_loss, sequences_of_tokens
+
+
+class Window(NamedTuple):
+    """One batch: the next tokens of every row, the last of which is only predicted."""
+
+    tokens: Tensor  # (rows, window + 1)
+    fresh: bool  # whether the state before it is to be that of no token
+
+
+class CarriedText:
+    """Predict the next token of a text that is read in order, with truncated backpropagation through time.
+
+    training: whole numbers (length,). A batch of n is n rows, the text cut into n pieces of equal length; an update
+    reads the next `window` tokens of every row, from the state that the window before left, through which no gradient
+    goes. State zero begins every pass over the rows, and any window with probability `reset`, drawn from the seed and
+    the number of the update (Shen 2019, App. E.1.2). updates: how many make an epoch, one pass by default; passes go on
+    where an epoch ended. validation: a text of its own, read once from state zero in as many rows. What is left of a
+    text behind the last whole window of its rows is not read. Loss in nats per token. Raises ValueError for other
+    arrays, for a text too short for one window, and, in training, for a network whose state grows with what it has
+    read: it is trained on windows, by `NextToken`.
+    """
+
+    def __init__(
+        self,
+        training: ArrayLike,
+        validation: ArrayLike,
+        *,
+        window: int,
+        reset: float = 0.0,
+        updates: int | None = None,
+        seed: int = 0,
+        vocabulary: int | None = None,
+    ) -> None:
+        self.training = sequences_of_tokens(np.asarray(training)[None], "training", vocabulary)[0]
+        self.validation = sequences_of_tokens(np.asarray(validation)[None], "validation", vocabulary)[0]
+        self.window, self.seed = whole_number(window, "window", 1), whole_number(seed, "seed", 0)
+        if not 0.0 <= real_number(reset, "reset") <= 1.0:
+            raise ValueError(f"reset: a probability is allowed, got {reset!r}")
+        self.reset, self.updates = reset, None if updates is None else whole_number(updates, "updates", 1)
+        self._state: Any = None
+        self._rows = 1
+
+    def steps(self, batch: int) -> int:
+        self._rows = whole_number(batch, "batch", 1)
+        _rows_of(self.validation, batch, self.window, "validation")
+        return self._windows(batch) if self.updates is None else self.updates
+
+    def batches(self, batch: int, epoch: int, device: torch.device) -> Iterator[Window]:
+        rows, steps, windows = self._cut(batch), self.steps(batch), self._windows(batch)
+        for step in range(epoch * steps, (epoch + 1) * steps):
+            place = step % windows
+            start = place * self.window
+            tokens = torch.from_numpy(rows[:, start : start + self.window + 1]).to(device)
+            yield Window(tokens.long(), place == 0 or self.is_reset(step))
+
+    def is_reset(self, step: int) -> bool:
+        """Whether chance resets the state before update number `step`, from 0."""
+        return bool(np.random.default_rng([self.seed, step, RESETS]).random() < self.reset)
+
+    def loss(self, model: Any, batch: Window) -> Tensor:
+        if batch.fresh or self._state is None:
+            self._state = empty_state(model, len(batch.tokens))
+        logits, after = model.forward_from(batch.tokens[:, :-1], self._state)
+        self._state = changed(after, Tensor.detach)
+        return mean_loss(logits, batch.tokens[:, 1:])
+
+    def validation_loss(self, model: Any, device: torch.device) -> float:
+        return text_loss(model, self.validation, rows=self._rows, window=self.window, device=device)
+
+    def carried(self) -> dict[str, Tensor]:
+        return {f"{number:04d}": tensor for number, tensor in enumerate(tensors_of(self._state))}
+
+    def carry_on(self, model: Any, tensors: Mapping[str, Tensor], device: torch.device) -> None:
+        left = iter([tensors[name].to(device) for name in sorted(tensors)])
+        self._state = changed(empty_state(model, self._rows), lambda _: next(left)) if tensors else None
+
+    def _cut(self, batch: int) -> NDArray[Any]:
+        return _rows_of(self.training, batch, self.window, "training")
+
+    def _windows(self, batch: int) -> int:
+        return int(self._cut(batch).shape[1] - 1) // self.window
+
+
+def text_loss(
+    model: Any, text: ArrayLike, *, rows: int, window: int = 100, device: torch.device | str = "cpu"
+) -> float:
+    """Mean of -ln Q(x_t | x_<t) over a text (length,) cut into `rows` pieces, nats per token, the state carried along.
+
+    window: tokens that are read at once, which changes nothing but memory. What is left behind the last whole window
+    is not scored.
+    """
+    pieces = _rows_of(np.asarray(text), rows, window, "text")
+    was_training = model.training
+    model.eval()
+    total, count = torch.zeros((), dtype=torch.float64, device=device), 0
+    with torch.no_grad():
+        state = empty_state(model, rows)
+        for start in range(0, pieces.shape[1] - window, window):
+            tokens = torch.from_numpy(pieces[:, start : start + window + 1]).to(device).long()
+            logits, state = model.forward_from(tokens[:, :-1], state)
+            total += mean_loss(logits, tokens[:, 1:]).double()
+            count += 1
+    model.train(was_training)
+    return float(total) / count
+
+
+def empty_state(model: Any, rows: int) -> Any:
+    """The state of `rows` rows before the first token; ValueError for a model whose state has no largest size."""
+    if model.state_size(10**6) != model.state_size(2 * 10**6):
+        raise ValueError(f"model: one whose state stays of one size can be carried on, got {type(model).__name__}")
+    return model.initial_state(rows)
+
+
+def changed(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """A state, tuples in tuples, with every tensor of it changed; in the order in which they stand."""
+    if isinstance(state, Tensor):
+        return change(state)
+    if not isinstance(state, tuple):
+        return state
+    parts = [changed(one, change) for one in state]
+    return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
+
+
+def tensors_of(state: Any) -> list[Tensor]:
+    """The tensors of a state, in the order in which they stand."""
+    if isinstance(state, Tensor):
+        return [state]
+    return [tensor for one in state for tensor in tensors_of(one)] if isinstance(state, tuple) else []
+
+
+def _rows_of(text: NDArray[Any], rows: int, window: int, name: str) -> NDArray[Any]:
+    """The text as `rows` rows (rows, a multiple of window, and one token more), each going on where the last ended."""
+    length = (len(text) - 1) // rows // window * window
+    if length == 0:
+        raise ValueError(
+            f"{name}: {rows} rows of {window} + 1 tokens, {rows * window + 1}, are needed, got {len(text)}"
+        )
+    starts = np.arange(rows)[:, None] * length
+    return np.asarray(text[starts + np.arange(length + 1)])

@@ -1,0 +1,240 @@
+"""The rules of the verdicts: known curves agree, and each has a curve that refutes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.natural_corpora.written import statements as judged
+from experiments.natural_corpora.written.parts import ASKED
+from experiments.natural_corpora.written.relations import RELATIONS, points, rank_correlation
+from experiments.natural_corpora.written.runs import LONG, MIDDLE, SHORT, planned, usual, written_runs
+from experiments.natural_corpora.written.selection import Selection
+from experiments.natural_corpora.written.statements import Statements, table
+from tests.experiments.natural_corpora.written.fake_records import FLOOR, LAGS, READ, record, trained
+
+WORDS_ALONE = 0.5 * np.exp(-LAGS / 3)
+EXPONENTIAL = WORDS_ALONE + 0.02 * np.exp(-LAGS / 20)
+CONSTANT = EXPONENTIAL + 3e-4
+
+
+def statements(*records: Iterable[dict[str, Any]]) -> Statements:
+    found = written_runs(one for some in records for one in some)
+    return Statements(Selection(found, frozenset(found)))
+
+
+class Recorded:
+    """Stands for `judge`: what it was asked to judge, and what it would have said, by part."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.found: dict[str, str] = {}
+        self.reasons: dict[str, str] = {}
+        monkeypatch.setattr(judged, "judge", self)
+
+    def __call__(self, claim: str, cases: Any, *, part: str, plateau: Any = None, **asked: Any) -> str:
+        from lib.information.intervals import Interval
+        from lib.report.verdicts import decide
+
+        bounds = {name: asked.get(name) for name in ("at_least", "at_most")}
+        if isinstance(cases, Interval):
+            decision = decide([cases.ends] if cases.known else [[]], **bounds, fewest=2, intervals=True)
+        else:
+            decision = decide(list(cases) if cases.size else [[]], **bounds)
+        gated = plateau is None or plateau.reached
+        self.found[part] = decision.found if gated else "undecided"
+        self.reasons[part] = "" if gated else plateau.sentence
+        return self.found[part]
+
+    def of(self, beginning: str) -> str:
+        (part,) = [part for part in self.found if part.startswith(beginning)]
+        return self.found[part]
+
+
+@pytest.fixture
+def verdicts(monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    return Recorded(monkeypatch)
+
+
+def lstms(values: np.ndarray, level: str = "character") -> list[dict[str, Any]]:
+    return [*trained(values, "lstm", 32, level=level, loss=1.7), *trained(values, "lstm", 64, level=level, loss=1.4)]
+
+
+@pytest.mark.parametrize(
+    ("part", "level", "agrees", "differs"),
+    [
+        ("LSTMs of characters capture the short range", "character", EXPONENTIAL, 0.6 * EXPONENTIAL),
+        ("LSTMs of characters fall exponentially", "character", 0.02 * np.exp(-LAGS / 20), 0.02 * LAGS**-0.4),
+        ("LSTMs of characters have no long range", "character", EXPONENTIAL, READ),
+        ("LSTMs of words follow the text", "word", READ, WORDS_ALONE),
+        ("LSTMs of characters keep information", "character", CONSTANT, EXPONENTIAL - 1e-4),
+        ("what LSTMs of characters keep is a constant", "character", CONSTANT, 0.2 * LAGS**-0.8),
+    ],
+)
+def test_each_statement_has_a_curve_that_agrees_and_one_that_differs(
+    verdicts: Recorded, part: str, level: str, agrees: np.ndarray, differs: np.ndarray
+) -> None:
+    for values, expected in ((agrees, "agrees"), (differs, "differs")):
+        verdicts.found.clear()
+        statements(lstms(values, level)).judge("shen-fig2")
+        assert verdicts.of(part) == expected
+
+
+def transformers(
+    values: np.ndarray, *, deep: np.ndarray | None = None, level: str = "character"
+) -> list[dict[str, Any]]:
+    return [
+        *trained(WORDS_ALONE * 0.3 + 0.01, "transformer", 32, level=level, loss=1.9),
+        *trained(values, "transformer", 64, level=level, loss=1.5),
+        *trained(values if deep is None else deep, "transformer", 64, depth=3, level=level, loss=1.45),
+    ]
+
+
+def test_transformers_are_held_against_lstms_of_the_same_level(verdicts: Recorded) -> None:
+    statements(transformers(READ), lstms(EXPONENTIAL)).judge("shen-fig3bc")
+    assert verdicts.of("Transformers of characters follow the text further") == "agrees"
+    assert verdicts.of("Transformers of characters capture the intermediate range") == "agrees"
+    assert verdicts.of("Transformers of characters with three layers") == "agrees"
+    assert verdicts.of("Transformers of words follow the text further") == "undecided"  # none has run
+    verdicts.found.clear()
+    statements(transformers(EXPONENTIAL, deep=WORDS_ALONE), lstms(READ)).judge("shen-fig3bc")
+    assert verdicts.of("Transformers of characters follow the text further") == "differs"
+    assert verdicts.of("Transformers of characters with three layers") == "differs"
+
+
+def test_a_long_correlation_length_of_little_information_is_spurious(verdicts: Recorded) -> None:
+    statements(transformers(READ), lstms(READ)).judge("shen-fig3bc")
+    assert verdicts.of("the narrowest Transformer") == "agrees"
+    assert verdicts.of("and its correlation length is longer") == "agrees"
+    verdicts.found.clear()
+    statements(trained(EXPONENTIAL, "transformer", 32), lstms(READ)).judge("shen-fig3bc")
+    assert verdicts.of("the narrowest Transformer") != "agrees"
+    assert verdicts.of("and its correlation length is longer") != "agrees"
+
+
+def test_depth_is_compared_seed_by_seed_at_one_width(verdicts: Recorded) -> None:
+    deep = trained(EXPONENTIAL, "lstm", 64, depth=2, loss=1.39)
+    statements(lstms(EXPONENTIAL), deep).judge("shen-fig2")
+    assert verdicts.of("depth brings LSTMs of characters no longer") == "agrees"
+    verdicts.found.clear()
+    longer = trained(WORDS_ALONE + 0.02 * np.exp(-LAGS / 300), "lstm", 64, depth=2, loss=1.39)
+    statements(lstms(EXPONENTIAL), longer).judge("shen-fig2")
+    assert verdicts.of("depth brings LSTMs of characters no longer") == "differs"
+    closer = statements(transformers(EXPONENTIAL, deep=READ))
+    closer.judge("shen-fig3bc")
+    assert verdicts.of("deeper Transformers of characters come nearer") == "agrees"
+
+
+def test_what_was_not_trained_to_a_plateau_decides_nothing(verdicts: Recorded) -> None:
+    short = [
+        record(EXPONENTIAL, width=width, seed=seed, loss=loss)
+        for width, loss in ((32, 1.7), (64, 1.4))
+        for seed in range(3)
+    ]
+    statements(short).judge("shen-fig2")
+    assert set(verdicts.found.values()) == {"undecided"}
+    gaining = [*lstms(EXPONENTIAL), record(EXPONENTIAL, width=64, loss=1.0, epochs=20)]
+    gaining = [
+        one
+        for one in gaining
+        if one["result"]["validation_losses"][1] != 1.4 or one["parameters"]["fit"]["epochs"] != 20
+    ]
+    statements(gaining).judge("shen-fig2")
+    assert verdicts.of("LSTMs of characters have no long range") == "undecided"
+
+
+def test_a_network_that_is_planned_and_has_not_run_is_no_smaller_grid(verdicts: Recorded) -> None:
+    full = written_runs([*lstms(EXPONENTIAL), *trained(EXPONENTIAL, "lstm", 128)])
+    partly = {network: runs for network, runs in full.items() if network.width < 128}
+    Statements(Selection(partly, frozenset(full))).judge("shen-fig2")
+    assert verdicts.of("LSTMs of characters have no long range") == "undecided"
+    assert "LSTM 128, characters: no training is recorded" in " ".join(verdicts.reasons.values())
+    rows = table(Selection(partly, frozenset(full)).networks("character", "lstm"), lambda run: 1.0)
+    assert np.isnan(rows[2]).all() and (rows[:2] == 1).all()
+
+
+def test_nothing_is_judged_where_nothing_has_run(verdicts: Recorded) -> None:
+    nothing = Statements(Selection({}, frozenset()))
+    for claim in ASKED:
+        nothing.judge(claim)
+    nothing.judge_quality()
+    assert not verdicts.found
+
+
+def test_networks_too_large_for_a_laptop_are_judged_where_they_have_run(verdicts: Recorded) -> None:
+    statements(lstms(EXPONENTIAL)).judge("shen-fig2")
+    assert not [part for part in verdicts.found if "1024" in part]
+    for factor, expected in ((1.2, "agrees"), (0.8, "differs")):
+        verdicts.found.clear()
+        statements(lstms(EXPONENTIAL), trained(factor * READ, "lstm", 1024, loss=1.2)).judge("shen-fig2")
+        assert verdicts.of("LSTMs of characters of width 1024") == expected
+
+
+def test_planned_networks_are_those_with_three_seeds() -> None:
+    laptop = planned("written-characters", "laptop")
+    assert {network.width for network in laptop if network.architecture == "lstm" and network.depth == 1} >= {
+        32,
+        128,
+        256,
+    }
+    assert all(network.text != "prose" and network.width < 512 for network in laptop)
+    assert {network.level for network in planned("written-words", "laptop")} == {"word"}
+
+
+def test_the_bands_are_less_the_floor() -> None:
+    (run,) = usual(written_runs([record(0.5 * READ)])[next(iter(written_runs([record(READ)])))])
+    for band in (SHORT, MIDDLE, LONG):
+        assert run.ratio(band).value == pytest.approx(0.5)
+        assert run.ratio(band).low < 0.5 < run.ratio(band).high
+    with_floor = [np.mean(np.array(run.result[whose]["curve"])[run.within(LONG)]) for whose in ("written", "read")]
+    assert with_floor[0] / with_floor[1] > 0.55  # what would be found if the floor were left in
+    nothing = written_runs([record(READ)])
+    (run,) = next(iter(nothing.values()))
+    run.result["read"]["curve"] = [FLOOR] * LAGS.size
+    run.result["read"]["replicates"] = (
+        FLOOR + 1e-5 * np.random.default_rng(0).standard_normal((40, LAGS.size))
+    ).tolist()
+    assert np.isnan(run.ratio(LONG).value)
+
+
+def test_half_distance_is_where_half_is_lost() -> None:
+    def of(values: np.ndarray) -> float:
+        return next(iter(written_runs([record(values)]).values()))[0].half_distance
+
+    cut = np.where(LAGS < 60, READ, 0.1 * READ)
+    assert 45 < of(cut) < 75
+    assert of(READ) == LAGS[-1]
+    assert of(0.1 * READ) == LAGS[0]
+
+
+@pytest.mark.parametrize("part", list(RELATIONS))
+def test_quality_goes_with_range_where_it_does_and_not_where_it_does_not(part: str) -> None:
+    random = np.random.default_rng(0)
+    reach = [3, 5, 8, 13, 20, 40, 80, 160]
+
+    def networks(order: Iterable[int]) -> Any:
+        for width, (place, xi) in enumerate(zip(order, reach, strict=True)):
+            better = {"spelling": 0.3 + 0.05 * place, "brackets": 0.2 + 0.1 * place}
+            values = READ * (0.3 + 0.08 * width) * np.exp(-LAGS / xi / 30)
+            yield record(values, width=32 * (width + 1), loss=2.0 - 0.1 * place, quality=better)
+
+    def found(order: Iterable[int]) -> Any:
+        return rank_correlation(points(written_runs(networks(order)).values(), RELATIONS[part]))
+
+    assert found(range(8)).low > 0.5
+    assert found(range(7, -1, -1)).high < -0.5
+    assert not found(random.permutation(8)).low > 0.5
+    few = list(written_runs(networks(range(8))).values())[:5]
+    assert not rank_correlation(points(few, RELATIONS[part])).known
+
+
+def test_quality_is_judged_at_each_level(verdicts: Recorded) -> None:
+    records = [
+        record(READ * 0.1 * n, width=32 * n, loss=2 - 0.1 * n, quality={"spelling": 0.1 * n, "brackets": 0.1 * n})
+        for n in range(1, 8)
+    ]
+    statements(records).judge_quality()
+    assert verdicts.of("spelling goes with the short range, characters") == "agrees"
+    assert verdicts.of("spelling goes with the short range, words") == "undecided"

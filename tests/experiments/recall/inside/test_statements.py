@@ -1,0 +1,66 @@
+"""Rules on the inside of networks that recall, on records that are made up: each says yes, no, and nothing."""
+
+from typing import Any
+
+from experiments.recall.inside import statements
+from tests.experiments.recall.fake_records import attention, cell, runs
+
+
+def looked_back(relevant=0.3, other=0.5, cosine=0.97, random=0.5, **said: Any):
+    """Full attention that learnt, on both tasks."""
+    numbers = {"relevant": relevant, "other": other, "without_random": [0.8, random]}
+    numbers["without_other"] = None if cosine is None else [0.2, cosine]
+    inside = {"after": {"relevance": numbers}}
+    asked = {"success": 4000, "inside": inside} | said
+    return runs(*(cell("mem_rnn", 30, task=task, **asked) for task in ("copy", "denoise")))
+
+
+def test_most_states_are_of_a_kind_and_carry_the_gradient():
+    kinds, carried = "states of either kind", "gradient through relevant states"
+    assert statements.judge_relevance(looked_back()) == {kinds: "agrees", carried: "agrees"}
+    # negative controls
+    assert statements.judge_relevance(looked_back(relevant=0.2, other=0.2))[kinds] == "differs"
+    assert statements.judge_relevance(looked_back(cosine=0.4))[carried] == "differs"
+    assert statements.judge_relevance(looked_back(), without="random")[carried] == "differs"
+    # nothing is left out, trainings that still move, and screened sets say nothing
+    assert statements.judge_relevance(looked_back(cosine=None))[carried] == "undecided"
+    moving = looked_back(success=None, falling=0.1)
+    assert set(statements.judge_relevance(moving).values()) == {"undecided"}
+    assert set(statements.judge_relevance([]).values()) == {"undecided"}
+
+
+def sizes(task, enough, *, free="relevant", tried=(1, 3, 5), **said: Any):
+    found = [cell("rel_rnn", task=task, success=5000, **said)]
+    for size in tried:
+        options = {"options": {free: size}}
+        ending = {"success": 5000} if size >= enough else {"updates": 9000, "accuracy": 0.4}
+        found.append(cell("rel_rnn", task=task, **options, **ending, **said))
+    return runs(*found)
+
+
+def test_tasks_need_sets_of_different_sizes():
+    assert statements.judge_needed_set(sizes("copy", 3), sizes("denoise", 5)) == "agrees"
+    assert statements.judge_needed_set(sizes("copy", 3), sizes("denoise", 3)) == "differs"  # negative control
+    assert statements.judge_needed_set(sizes("copy", 3), []) == "undecided"
+    assert statements.judge_needed_set(sizes("copy", 3), sizes("denoise", 5, tried=())) == "undecided"
+
+
+def chosen(by_size):
+    records = []
+    for size, held in by_size.items():
+        inside = [attention(0.05, 0.6, held + 0.01 * seed) for seed in range(3)]
+        options = {} if size == 10 else {"options": {"buffer": size}}
+        records.append(cell("rel_rnn", task="denoise", success=5000, inside=inside, **options))
+    return runs(*records)
+
+
+def test_small_buffers_choose_worse():
+    assert statements.judge_small_buffer(chosen({10: 0.9, 3: 0.7, 1: 0.3})) == "agrees"
+    assert statements.judge_small_buffer(chosen({10: 0.5, 3: 0.7, 1: 0.6})) == "differs"
+    assert statements.judge_small_buffer(chosen({10: 0.9, 3: 0.7}), when="before") == "differs"  # equal untrained
+    assert statements.judge_small_buffer(chosen({10: 0.9})) == "undecided"
+
+
+def test_larger_sets_cost_more():
+    assert statements.judge_cost_of_set({11: 100.0, 15: 130.0, 20: 170.0}) == "agrees"
+    assert statements.judge_cost_of_set({11: 100.0, 15: 100.0, 20: 170.0}) == "differs"

@@ -1,0 +1,130 @@
+"""The rule that reads a curve: known sources get their verdict and number, and what is no law gets none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lib.measure.curves import Curve, blocks_of, distances, drift, halves, measure_curve
+from lib.measure.laws import fit_concatenated, read_curve
+from lib.measure.symbols import Symbols
+from lib.processes import MarkovChain, PowerLawBinary
+
+LAGS = np.unique(np.geomspace(1, 1000, 48).round().astype(np.int64))
+
+
+def symbols(rows):
+    rows = np.atleast_2d(rows)
+    ids, kinds = rows.ravel().astype(np.uint8), len(np.unique(rows))
+    return Symbols("character", ids, np.arange(len(rows) + 1) * rows.shape[1], kinds, kinds, 1.0)
+
+
+def verdict(rows, seed=0):
+    given = symbols(rows)
+    return read_curve(measure_curve(given, distances(given, 1000), seed), len(given))
+
+
+def made(values, noise=1e-6, floor=1e-5, seed=0):
+    """A curve of these values with independent noise in every replicate."""
+    drawn = np.random.default_rng(seed).standard_normal((401, len(LAGS))) * noise
+    seen = values + drawn[0]
+    return Curve(LAGS, seen + floor, np.full(len(LAGS), floor), np.full(len(LAGS), noise / 10), seen + drawn[1:])
+
+
+def chain(stay, length, seed):
+    return MarkovChain([[stay, 1 - stay], [1 - stay, stay]]).sample(1, length, seed)
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.0, 1.5])
+def test_a_power_law_source_gives_its_exponent(exponent):
+    found = verdict(PowerLawBinary(4096, 0.05, exponent, exact=True).sample(40, seed=3))
+    assert found.verdict == "power law" and found.correlation_length is None
+    assert found.exponent.low < exponent < found.exponent.high and found.exponent.high - found.exponent.low < 0.5
+    assert found.range[1] >= 10 * found.range[0]
+
+
+@pytest.mark.parametrize("stay", [0.8, 0.9, 0.97])
+def test_a_markov_source_gives_its_correlation_length(stay):
+    found, length = verdict(chain(stay, 150_000, 3)), -1 / (2 * np.log(2 * stay - 1))
+    assert found.verdict == "exponential" and found.exponent is None
+    assert found.correlation_length.low < length < found.correlation_length.high < 1.4 * length
+
+
+def test_independent_symbols_have_nothing_above_the_floor():
+    for seed in range(5):
+        assert verdict(np.random.default_rng(seed).integers(30, size=60_000)).verdict == "nothing above the floor"
+
+
+def test_too_little_is_not_judged():
+    assert verdict(chain(0.9, 4000, 0)).verdict == "too short to say"
+    assert verdict(chain(0.55, 8000, 0)).verdict == "too short to say"  # seen at a distance or two
+
+
+def test_a_repeated_text_is_level_and_has_no_law():
+    assert verdict(np.tile([0, 1, 1, 0, 1], 10_000)).verdict == "neither"
+
+
+@pytest.mark.parametrize(
+    ("values", "expected", "number"),
+    [
+        (0.5 * LAGS**-0.8, "power law", 0.8),
+        (0.5 * np.exp(-LAGS / 20), "exponential", 20),
+        (0.5 * np.exp(-LAGS / 3) + 0.05 * LAGS**-0.3, "power law", 0.3),  # beyond the first distances
+        (0.5 * np.exp(-np.sqrt(LAGS)), "neither", None),  # stretched
+        (np.full(len(LAGS), 0.1), "neither", None),
+        (np.zeros(len(LAGS)), "nothing above the floor", None),
+        (np.where(LAGS <= 3, 0.1, 0.0), "too short to say", None),
+    ],
+)
+def test_planted_curves_are_read(values, expected, number):
+    found = read_curve(made(values), 10**6)
+    assert found.verdict == expected, found
+    given = found.exponent or found.correlation_length
+    assert (given is None) == (number is None)
+    if given is not None:
+        assert given.value == pytest.approx(number, rel=0.05) and given.low < number < given.high
+
+
+def test_noise_does_not_decide():
+    """A curve that both laws fit within its noise is not judged."""
+    values = np.where(LAGS <= 12, 0.1 * LAGS**-0.7, 0.0)
+    assert read_curve(made(values, noise=0.03), 10**6).verdict in ("too short to say", "nothing above the floor")
+
+
+def test_a_mixed_law_is_found_again():
+    values = 0.5 * np.exp(-LAGS / 3) + 0.02 * LAGS**-0.5
+    found = fit_concatenated(LAGS, values, 0.01 * values)
+    assert found.correlation_length == pytest.approx(3, rel=0.1) and found.exponent == pytest.approx(0.5, abs=0.04)
+    assert found.exponential == pytest.approx(0.5, rel=0.1) and found.power == pytest.approx(0.02, rel=0.15)
+    for kwargs in ({"lags": LAGS[:3]}, {"spread": np.zeros(len(LAGS))}):
+        with pytest.raises(ValueError, match=r"at least 5 lags|must be positive"):
+            fit_concatenated(**({"lags": LAGS, "curve": values, "spread": values} | kwargs))
+
+
+def test_drift_is_what_change_of_composition_gives():
+    random = np.random.default_rng(0)
+    share = np.repeat(np.linspace(0.2, 0.8, 32), 2000)  # the chance of a one changes from part to part
+    found = drift(symbols((random.random(64_000) < share).astype(int)))
+    mean, both = (
+        share.mean(),
+        np.array([[np.mean((1 - share) ** 2), np.mean(share * (1 - share))], [0, np.mean(share**2)]]),
+    )
+    both[1, 0] = both[0, 1]
+    expected = float((both * np.log(both / np.outer([1 - mean, mean], [1 - mean, mean]))).sum())
+    assert found.low < expected < found.high and found.value == pytest.approx(expected, rel=0.1)
+    still = drift(symbols(random.integers(2, size=64_000)))
+    assert abs(still.value) < 3e-5
+
+
+def test_halves_that_differ_are_told_apart_and_equal_ones_are_not():
+    lags = np.array([1, 2, 4, 8])
+    alike = halves(symbols(chain(0.9, 60_000, 1)), lags)
+    other = halves(symbols(np.hstack([chain(0.9, 30_000, 1), chain(0.8, 30_000, 2)])), lags)
+    assert alike.low < 0 < alike.high and other.low > 0.3
+    assert np.isnan(halves(symbols(np.random.default_rng(0).integers(2, size=20_000)), lags).value)
+
+
+def test_distances_end_where_blocks_and_documents_do():
+    assert distances(symbols(np.zeros((1, 3200), dtype=int)), 1000).max() <= 3200 // blocks_of(3200)
+    rows = symbols(np.zeros((100, 50), dtype=int))
+    assert distances(rows, 1000).max() <= 45  # a tenth of the pairs is left
