@@ -21,6 +21,7 @@ LONGEST = (
     "batch/test_endings.py",
     "runs/test_experiments_on_device.py",
     "batch/test_execution.py",
+    "batch/test_side_by_side.py",
     "batch/test_book.py",
     "test_page_guards.py",
     "models/attention/test_transformer.py",
