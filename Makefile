@@ -7,7 +7,10 @@ READY   := $(VENV)/.ready
 # In a container one often is root, which Jupyter accepts only when told so; its token stays on.
 AS_ROOT  = $(if $(filter 0,$(shell id -u)), --allow-root)
 
-.PHONY: book test lab serve benchmarks lint clean
+# What Python has compiled is kept, also where the environment forbids it: here a hundred processes import the same.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: book test test-fast lab serve benchmarks lint clean
 
 book: $(READY)
 	$(RUN) -m lib book --profile $(PROFILE)
@@ -16,6 +19,9 @@ test: $(READY) lint
 	$(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not browser"
 	$(RUN) -m lib book --profile smoke
 	$(RUN) -m pytest -n auto --dist loadgroup -m browser tests/browser
+
+test-fast: $(READY)
+	$(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not browser and not slow"
 
 lint: $(READY)
 	$(RUN) -m ruff check .

@@ -14,26 +14,41 @@ from lib import ROOT
 from lib.batch.pages import Page
 
 LONGEST = (
-    "batch/test_page_inputs.py",
-    "runs/test_cluster.py",
     "runs/test_fingerprints.py",
-    "runs/test_fingerprint_mutants.py",
+    "runs/test_cluster.py",
+    "models/attention/test_transformer.py",
+    "batch/test_page_inputs.py",
     "batch/test_endings.py",
+    "batch/test_side_by_side.py",
     "runs/test_experiments_on_device.py",
+    "models/test_device_rehearsal.py",
+    "test_machine.py",
+    "runs/test_fingerprint_mutants.py",  # this and the next take over what has been compiled by then
+    "test_page_guards.py",
     "batch/test_execution.py",
     "batch/test_book.py",
-    "test_page_guards.py",
-    "models/attention/test_transformer.py",
-)  # 20 to 50 seconds of a core each; all others take a few
+    "experiments/binary_sequences/law/test_likelihood.py",
+    "experiments/gaussians/test_continuous.py",
+    "experiments/gaussians/test_run.py",
+    "processes/ngram/test_language.py",
+    "experiments/history_states/test_behaviour.py",
+    "experiments/minigrid/test_ceilings.py",
+    "claims/test_uniform_attention.py",
+    "runs/test_sweep.py",
+)  # 10 to 90 seconds of a core each; all others take a few. `make test-fast` leaves them out
 
 settings.register_profile("book", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("book")
 
 
+@pytest.hookimpl(tryfirst=True)  # before markers choose
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take long come first: no worker begins one when the others have nothing left to do."""
+    """Files that take long are `slow` and come first: no worker begins one when others have nothing left to do."""
     places = {ROOT / "tests" / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
+    for item in items:
+        if item.path in places:
+            item.add_marker("slow")
 
 
 @pytest.fixture(autouse=True)

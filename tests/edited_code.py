@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import hashlib
 import itertools
 import json
 import os
@@ -14,10 +15,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lib import ROOT
+from lib.batch.side_by_side import FORKS, LIBRARIES
 from lib.machine import _digest
 
-FORKS = sys.platform == "linux"  # elsewhere every run starts from nothing
-SLOW = ("matplotlib.pyplot", "numba", "pandas", "scipy.stats", "seaborn", "sympy", "torch")
 SERVER = """
 import importlib, json, os, runpy, sys
 for name in sys.argv[1:]:
@@ -54,11 +54,15 @@ class EditedCode:
     has loaded the slow libraries and nothing of the book.
     """
 
-    def __init__(self, folder: Path, *folders: str, source: Path = ROOT) -> None:
+    def __init__(
+        self, folder: Path, *folders: str, source: Path = ROOT, libraries: tuple[str, ...] = LIBRARIES
+    ) -> None:
         self.root, self.compiled, self._output = folder / "code", folder / "compiled", folder / "output.txt"
+        self._libraries = libraries
         for name in folders:
             shutil.copytree(source / name, self.root / name, ignore=shutil.ignore_patterns("__pycache__"))
         self._sound = _digest(self.root / "lib")
+        self._take_over(source)
         self._numbers = itertools.count(1)
         self._server: subprocess.Popen[str] | None = None
 
@@ -95,7 +99,7 @@ class EditedCode:
             )
             return done.returncode, done.stdout + done.stderr
         if self._server is None:
-            command = [sys.executable, "-c", SERVER, *SLOW]
+            command = [sys.executable, "-c", SERVER, *self._libraries]
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
             self._server = subprocess.Popen(command, cwd=self.root, env=environment, text=True, **pipes)
         assert self._server.stdin and self._server.stdout
@@ -109,6 +113,16 @@ class EditedCode:
         if self._server is not None:
             self._server.communicate()
 
+    def _take_over(self, source: Path) -> None:
+        """Use the machine code that the tests have made of the same sources so far; the copies have their times."""
+        made = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
+        if made.name != f"lib-{self._sound}":
+            return
+        for room in (path.parent for path in (source / "lib").rglob("*.py")):
+            if (kept := made / numba_name(room)).is_dir():
+                copy = self.compiled / made.name / numba_name(self.root / room.relative_to(source))
+                shutil.copytree(kept, copy, dirs_exist_ok=True)
+
     def _carry_over(self, edited: set[Path]) -> None:
         """Let the edited code use the machine code of files that read no edited one, directly or through others."""
         before, now = (self.compiled / f"lib-{name}" for name in (self._sound, _digest(self.root / "lib")))
@@ -121,6 +135,11 @@ class EditedCode:
             return [name for name in names if (room, name.partition(".")[0]) in stale]
 
         shutil.copytree(before, now, ignore=left_out)
+
+
+def numba_name(folder: Path) -> str:
+    """What Numba calls the folder in which it keeps the machine code of the files of this one."""
+    return f"{folder.name}_{hashlib.sha1(str(folder).encode()).hexdigest()}"
 
 
 def readers(root: Path, files: Iterable[Path]) -> set[Path]:

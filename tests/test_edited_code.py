@@ -34,7 +34,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EditedCode]:
         "__init__": head, "machine": machine, "small": INNER, "large": OUTER, "other": OTHER,
     }.items():  # fmt: skip
         (source / "lib" / f"{name}.py").write_text(text, encoding="utf-8")
-    place = EditedCode(tmp_path_factory.mktemp("code"), "lib", source=source)
+    place = EditedCode(tmp_path_factory.mktemp("code"), "lib", source=source, libraries=("numba",))
     (place.root / "ask.py").write_text(ASK, encoding="utf-8")
     yield place
     place.close()

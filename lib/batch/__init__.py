@@ -1,1 +1,7 @@
 """Runs: pages and their parameters, profiles, papermill, the book build and the command line."""
+
+import sys
+
+# With a notebook comes jsonschema, and with it a parser of international addresses that takes a second to make itself.
+# No notebook has one to check; jsonschema does without what cannot be imported.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lib import ROOT
-from lib.batch.execution import Job, Outcome, clear_partials, execute_all
+from lib.batch.execution import Job, Outcome, clear_partials
 from lib.batch.identity import digests, page_key
 from lib.batch.pages import Page, executable_pages, profile_parameters
+from lib.batch.side_by_side import Workers
 from lib.machine import available_cores
 from lib.report.records import append, read
 from lib.runs.sweep import clear_half_written
@@ -59,11 +60,12 @@ def execute_book(
     """
     jobs = [page_job(page, profile) for page in executable_pages()]
     clear_leftovers()
-    for stage in (True, False):
-        stale = [job for job in jobs if job.page.is_chapter is stage and not job.is_done()]
-        failed = [outcome for outcome in execute_all(stale, workers or default_workers(), report) if outcome.failed]
-        if failed:
-            raise BuildFailed("\n\n".join(_describe(outcome) for outcome in failed))
+    with Workers(workers or default_workers()) as pages:
+        for stage in (True, False):
+            stale = [job for job in jobs if job.page.is_chapter is stage and not job.is_done()]
+            failed = [outcome for outcome in pages.execute(stale, report) if outcome.failed]
+            if failed:
+                raise BuildFailed("\n\n".join(_describe(outcome) for outcome in failed))
     digests.keep()
     return jobs
 
@@ -84,7 +86,7 @@ def render(profile: str, clean: bool = False) -> Path:
     if clean:
         for name in ("html", ".doctrees", "jupyter_execute"):
             shutil.rmtree(BUILD / name, ignore_errors=True)
-    start = f"from lib.runs.endings import end_with; end_with({os.getpid()})"
+    start = f"import lib.batch; from lib.runs.endings import end_with; end_with({os.getpid()})"
     start += "; from jupyter_book.cli.main import main; main()"
     command = [sys.executable, "-c", start, "build", str(ROOT), "-W", "-n", "--keep-going", "-q"]
     done = subprocess.run(command, env={**os.environ, "BOOK_PROFILE": profile}, cwd=ROOT, check=False)

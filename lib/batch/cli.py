@@ -68,9 +68,10 @@ def run(
 ) -> None:
     """Execute NOTEBOOKS with papermill; `all` means every chapter."""
     from lib.batch.book import BUILD, clear_leftovers, default_workers
-    from lib.batch.execution import Job, execute_all
+    from lib.batch.execution import Job
     from lib.batch.identity import digest
     from lib.batch.pages import executable_pages, find_page, profile_parameters
+    from lib.batch.side_by_side import execute_all
 
     if notebooks == ("all",):
         pages = [page for page in executable_pages() if page.is_chapter]

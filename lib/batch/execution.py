@@ -1,33 +1,30 @@
-"""Executing notebooks: one in a private kernel, many side by side, nothing written half."""
+"""Executing a notebook in a private kernel: nothing is written half."""
 
 from __future__ import annotations
 
 import glob
 import json
-import multiprocessing
 import os
 import re
-import signal
-import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing import connection
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nbformat
-from tqdm.auto import tqdm
 
 from lib import inputs
 from lib.batch.pages import Page
 from lib.machine import locked, write_whole
 from lib.report.records import keep_of_failed_page
-from lib.runs.endings import Terminated, end_with, in_one_line, terminable
+from lib.runs.endings import in_one_line
 
+if TYPE_CHECKING:
+    from lib.batch.kernels import WaitingKernel
+
+QUIET = {"TQDM_DISABLE": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}  # settings of every kernel
 CELL_TIMEOUT = 3600  # seconds; a hung cell must not hang the book for ever
 PARTIAL = re.compile(r"(?P<whose>.+\.partial-\d+)\.(ipynb|jsonl|inputs|lock)")
 
@@ -45,23 +42,23 @@ class Job:
 
     @property
     def notebook(self) -> Path:
-        return _with(self.target, ".ipynb")
+        return with_suffix(self.target, ".ipynb")
 
     @property
     def records(self) -> Path:
-        return _with(self.target, ".jsonl")
+        return with_suffix(self.target, ".jsonl")
 
     @property
     def stamp(self) -> Path:
-        return _with(self.target, ".stamp.json")
+        return with_suffix(self.target, ".stamp.json")
 
     @property
     def failed_notebook(self) -> Path:
-        return _with(self.target, ".failed.ipynb")
+        return with_suffix(self.target, ".failed.ipynb")
 
     @property
     def log(self) -> Path:
-        return _with(self.target, ".log")
+        return with_suffix(self.target, ".log")
 
     def is_done(self) -> bool:
         """True when a complete execution with this very key lies there, and nothing that it read has changed."""
@@ -93,8 +90,8 @@ class Outcome:
         return bool(self.error)
 
 
-def execute(job: Job, progress: bool = False) -> Outcome:
-    """Run one page through papermill, in this process.
+def execute(job: Job, progress: bool = False, kernel: WaitingKernel | None = None) -> Outcome:
+    """Run one page through papermill, in this process; in the kernel that waits for it, if there is one.
 
     The executed notebook appears under its name only when every cell has run. When one fails, the copy as far as it
     came and the traceback are left beside it as `.failed.ipynb` and `.log`, and the records so far, a failing check
@@ -104,34 +101,32 @@ def execute(job: Job, progress: bool = False) -> Outcome:
     """
     job.target.parent.mkdir(parents=True, exist_ok=True)
     clear_partials(job.target.parent.glob(f"{glob.escape(job.target.name)}.partial-*"))
-    partial = _with(job.target, f".partial-{os.getpid()}")
-    with locked(_with(partial, ".lock")):
+    partial = with_suffix(job.target, f".partial-{os.getpid()}")
+    with locked(with_suffix(partial, ".lock")):
         try:
-            return _execute(job, partial, progress)
+            return _execute(job, partial, progress, kernel)
         finally:
             _remove(partial)
 
 
-def _execute(job: Job, half: Path, progress: bool) -> Outcome:
+def _execute(job: Job, half: Path, progress: bool, kernel: WaitingKernel | None) -> Outcome:
     import papermill  # half a second that readers of the other functions need not wait for
 
     from lib.batch.kernels import private_kernels
 
-    partial, partial_records, partial_inputs = (_with(half, end) for end in (".ipynb", ".jsonl", ".inputs"))
+    partial, partial_records, partial_inputs = (with_suffix(half, end) for end in (".ipynb", ".jsonl", ".inputs"))
     for leftover in (job.failed_notebook, job.log, job.stamp):
         leftover.unlink(missing_ok=True)
-    environment = {
+    settings = {
         "BOOK_PAGE": job.page.name,
         "BOOK_PROFILE": job.profile,
         "BOOK_RECORDS": str(partial_records.absolute()),  # the kernel works in the folder of the page
         inputs.VARIABLE: str(partial_inputs.absolute()),
         "BOOK_RECORDS_DIR": str(job.target.absolute().parents[job.page.name.count("/")]),
-        "TQDM_DISABLE": "1",
-        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-    }
+    } | QUIET
     start = time.monotonic()
     try:
-        with _environment(environment), private_kernels() as manager:
+        with environment(settings), private_kernels(kernel) as manager:
             papermill.execute_notebook(
                 job.page.notebook(),
                 str(partial),
@@ -166,68 +161,6 @@ def _execute(job: Job, half: Path, progress: bool) -> Outcome:
     return Outcome(job.page.name, seconds, files=(str(job.notebook),))
 
 
-def execute_all(jobs: Sequence[Job], workers: int, report: Callable[[Outcome], None]) -> list[Outcome]:
-    """Run jobs side by side, each in a process of its own; one that fails does not stop the others.
-
-    They share the cores: OMP_NUM_THREADS is set for each, unless it is already. `report` is called as each ends. Ctrl-C
-    ends the running ones and removes their half-written files; what was finished stays.
-    """
-    if len(jobs) == 1:
-        outcome = execute(jobs[0], progress=sys.stderr.isatty())
-        report(outcome)
-        return [outcome]
-    # papermill changes the working directory of its process, so notebooks cannot share one.
-    context = multiprocessing.get_context("spawn")
-    waiting, outcomes = list(jobs), []
-    threads = max(1, (os.cpu_count() or 1) // max(1, min(workers, len(jobs))))
-    running: dict[Connection, tuple[BaseProcess, Job]] = {}
-    process: BaseProcess
-    with tqdm(total=len(jobs), unit="notebook", disable=None if jobs else True) as bar:
-        try:
-            while waiting or running:
-                while waiting and len(running) < workers:
-                    receiver, sender = context.Pipe(duplex=False)
-                    arguments = (waiting[0], sender, threads, os.getpid())
-                    process = context.Process(target=_execute_and_send, args=arguments)
-                    process.start()
-                    sender.close()
-                    running[receiver] = process, waiting.pop(0)
-                for ready in connection.wait(list(running)):
-                    assert isinstance(ready, Connection)
-                    process, job = running.pop(ready)
-                    try:
-                        outcome = ready.recv()
-                    except EOFError:
-                        process.join()
-                        keep_of_failed_page(_with(job.target, f".partial-{process.pid}.jsonl"), job.records)
-                        _clear_after([job])
-                        what = f"its process ended with exit code {process.exitcode}"
-                        outcome = Outcome(job.page.name, 0.0, what, what)
-                    process.join()
-                    outcomes.append(outcome)
-                    bar.update()
-                    report(outcome)
-        finally:
-            for process, _ in running.values():
-                process.kill()
-                process.join()
-            if running:
-                _clear_after([job for _, job in running.values()])
-    return outcomes
-
-
-def _execute_and_send(job: Job, sender: Connection, threads: int, parent: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this process
-    # Two pages whose small matrix products each wait for threads on every core are ten times slower than one.
-    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
-    try:
-        with terminable():
-            end_with(parent)
-            sender.send(execute(job))
-    except Terminated:
-        sys.exit(128 + signal.SIGTERM)
-
-
 def _noted(path: Path) -> list[inputs.Input] | None:
     """The inputs noted by a page; None where that is not to be known, so that the page is executed again."""
     try:
@@ -240,17 +173,17 @@ def clear_partials(files: Iterable[Path]) -> None:
     """Remove those of these files that an execution left half-written when it was killed; no others are touched."""
     matches = [(path, PARTIAL.fullmatch(path.name)) for path in files]
     for half in {path.with_name(match["whose"]) for path, match in matches if match}:
-        with locked(_with(half, ".lock"), wait=False) as is_orphan:
+        with locked(with_suffix(half, ".lock"), wait=False) as is_orphan:
             if is_orphan:
                 _remove(half)
 
 
 def _remove(half: Path) -> None:
     for end in (".ipynb", ".jsonl", ".inputs", ".lock"):
-        _with(half, end).unlink(missing_ok=True)
+        with_suffix(half, end).unlink(missing_ok=True)
 
 
-def _clear_after(jobs: Sequence[Job]) -> None:
+def clear_after(jobs: Sequence[Job]) -> None:
     """After the processes of these jobs were killed: end their kernels, then remove what is half-written."""
     from lib.batch.kernels import clear_kernels
 
@@ -259,11 +192,11 @@ def _clear_after(jobs: Sequence[Job]) -> None:
         clear_partials(job.target.parent.glob(f"{glob.escape(job.target.name)}.partial-*"))
 
 
-def _with(target: Path, suffix: str) -> Path:
+def with_suffix(target: Path, suffix: str) -> Path:
     return target.with_name(target.name + suffix)
 
 
-class _environment:
+class environment:
     """Environment variables for the kernel that is started inside the block."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:

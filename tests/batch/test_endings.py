@@ -117,7 +117,7 @@ def is_running(process: psutil.Process, word: str) -> bool:
         ("run", signal.SIGINT),
         ("run", signal.SIGTERM),
         ("run", signal.SIGKILL),
-        ("book", signal.SIGTERM),  # Ctrl-C in a book: test_batch_execution
+        ("book", signal.SIGTERM),  # Ctrl-C in a book: test_side_by_side
         ("book", signal.SIGKILL),
     ],
 )
@@ -137,7 +137,7 @@ def test_whatever_kills_it_the_next_start_finds_nothing_left_but_what_was_finish
     before = stamp.stat().st_mtime_ns if command == "book" else 0
     half = [path.name for path in executed.glob("*.partial-*")]
     assert half and all(name.startswith("slow.") for name in half)
-    assert any(is_running(process, "ipykernel") for process in processes_of(temporary))
+    assert any(is_running(process, "sleep") for process in processes_of(temporary))
     (os.killpg if number == signal.SIGINT else os.kill)(first.pid, number)  # Ctrl-C goes to all of them
     first.wait(timeout=120)
     if number == signal.SIGKILL:

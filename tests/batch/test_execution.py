@@ -1,20 +1,16 @@
-"""Executing notebooks: failures are loud and local, nothing is written half, many run at once."""
+"""Executing a notebook: failures are loud, and nothing is written half."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from lib import ROOT
-from lib.batch.execution import Job, execute, execute_all
+from lib.batch.execution import Job, execute
 from lib.report import records
 
 
@@ -35,27 +31,6 @@ def test_an_executed_copy_carries_outputs_parameters_and_no_machine_paths(make_p
     assert "p is 0.3" in outputs(work.notebook)
     assert str(tmp_path) not in work.notebook.read_text()
     assert not list(work.notebook.parent.glob("*partial*"))
-
-
-def test_a_failing_notebook_leaves_its_copy_and_traceback_and_the_others_go_on(make_page, tmp_path: Path) -> None:
-    good = [job(make_page(f"good{i}", f"print({i})"), tmp_path) for i in range(3)]
-    bad = job(make_page("bad", "print('before')", "raise RuntimeError('the reason')", "print('after')"), tmp_path)
-    outcomes = {o.page: o for o in execute_all([bad, *good], workers=2, report=lambda outcome: None)}
-    assert all(work.is_done() and not outcomes[work.page.name].failed for work in good)
-    assert outcomes[bad.page.name].failed
-    assert not bad.notebook.exists() and not bad.is_done()
-    assert "the reason" in bad.log.read_text() and "RuntimeError" in outcomes[bad.page.name].error
-    assert "before" in outputs(bad.failed_notebook) and "after" not in outputs(bad.failed_notebook)
-
-
-def test_pages_side_by_side_share_the_cores(make_page, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    count = "import os; print('threads', os.environ['OMP_NUM_THREADS'])"
-    pages = [job(make_page(f"page{i}", count), tmp_path) for i in range(2)]
-    execute_all(pages, workers=2, report=lambda outcome: None)
-    expected = max(1, (os.cpu_count() or 1) // 2)
-    assert all(outputs(work.notebook).split() == ["threads", str(expected)] for work in pages)
-    assert "OMP_NUM_THREADS" not in os.environ
 
 
 def test_a_kernel_that_dies_is_a_failure(make_page, tmp_path: Path) -> None:
@@ -120,54 +95,12 @@ def test_a_page_that_fails_keeps_its_records_and_the_failing_check_until_it_pass
     assert checked(passing) == [("a", "holds"), ("b", "holds"), ("c", "holds")] and passing.is_done()
 
 
-def test_a_process_that_dies_leaves_the_records_of_its_page(make_page, tmp_path: Path) -> None:
-    die = "import os, signal; os.kill(os.getppid(), signal.SIGKILL); os._exit(1)"
-    dying = job(make_page("dying", CHECK.format(1, "a"), die), tmp_path)
-    other = job(make_page("other", "1"), tmp_path)
-    outcomes = {outcome.page: outcome for outcome in execute_all([dying, other], 2, lambda outcome: None)}
-    assert outcomes[dying.page.name].failed and not outcomes[other.page.name].failed
-    assert checked(dying) == [("a", "holds")] and not list(dying.target.parent.glob("*partial*"))
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows kernels use TCP")
 def test_kernels_talk_through_private_sockets(make_page, tmp_path: Path) -> None:
     cell = "from ipykernel.connect import get_connection_info; print(get_connection_info())"
     work = job(make_page("a", cell), tmp_path)
     execute(work)
     assert '"transport": "ipc"' in outputs(work.notebook)
-
-
-def test_an_interrupt_keeps_what_is_finished_and_leaves_nothing_half(make_page, tmp_path: Path) -> None:
-    make_page("quick", "print('done')")
-    make_page("slow", "import time; time.sleep(300)")
-    script = f"""
-import signal
-from pathlib import Path
-from lib.batch.execution import Job, execute_all
-from lib.batch.pages import Page
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background of a shell
-root = Path({str(tmp_path)!r})
-if __name__ == "__main__":
-    jobs = [Job(Page(f"notebooks/{{n}}", root), {{}}, "smoke", root / "out" / n, "k") for n in ("quick", "slow")]
-    execute_all(jobs, 2, lambda outcome: print("ended", outcome.page, flush=True))
-"""
-    (tmp_path / "script.py").write_text(script)
-    running = subprocess.Popen(
-        [sys.executable, str(tmp_path / "script.py")],
-        stdout=subprocess.PIPE,
-        text=True,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert running.stdout is not None
-    assert "quick" in running.stdout.readline()
-    time.sleep(0.5)
-    os.killpg(running.pid, signal.SIGINT)
-    assert running.wait(timeout=60) != 0
-    left = {path.name for path in (tmp_path / "out").iterdir()}
-    assert {"quick.ipynb", "quick.stamp.json"} <= left
-    assert not any(name.startswith("slow") for name in left), left
 
 
 def test_an_execution_whose_stamp_is_cut_off_or_of_a_former_version_is_not_done(make_page, tmp_path: Path) -> None:

@@ -1,0 +1,167 @@
+"""Many pages at once: failures are local, nothing outlives an end, and how processes come to life changes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+
+from lib import ROOT
+from lib.batch import side_by_side
+from lib.batch.execution import Outcome
+from lib.batch.side_by_side import execute_all
+from tests.batch.test_execution import CHECK, checked, job, outputs
+
+LINUX = pytest.mark.skipif(not side_by_side.FORKS, reason="only Linux forks what has loaded libraries")
+
+
+@pytest.fixture(params=[pytest.param(True, marks=LINUX, id="forked"), pytest.param(False, id="spawned")])
+def forks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Each test of what must not depend on it is made both ways; libraries would only take their time."""
+    monkeypatch.setattr(side_by_side, "FORKS", request.param)
+    monkeypatch.setattr(side_by_side, "LIBRARIES", ())
+    return bool(request.param)
+
+
+@pytest.mark.usefixtures("forks")
+def test_a_failing_notebook_leaves_its_copy_and_traceback_and_the_others_go_on(make_page, tmp_path: Path) -> None:
+    good = [job(make_page(f"good{i}", f"print({i})"), tmp_path) for i in range(3)]
+    bad = job(make_page("bad", "print('before')", "raise RuntimeError('the reason')", "print('after')"), tmp_path)
+    outcomes = {o.page: o for o in execute_all([bad, *good], workers=2, report=lambda outcome: None)}
+    assert all(work.is_done() and not outcomes[work.page.name].failed for work in good)
+    assert outcomes[bad.page.name].failed
+    assert not bad.notebook.exists() and not bad.is_done()
+    assert "the reason" in bad.log.read_text() and "RuntimeError" in outcomes[bad.page.name].error
+    assert "before" in outputs(bad.failed_notebook) and "after" not in outputs(bad.failed_notebook)
+
+
+@pytest.mark.usefixtures("forks")
+def test_pages_side_by_side_share_the_cores(make_page, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    count = "import os; print('threads', os.environ['OMP_NUM_THREADS'])"
+    pages = [job(make_page(f"page{i}", count), tmp_path) for i in range(2)]
+    execute_all(pages, workers=2, report=lambda outcome: None)
+    expected = max(1, (os.cpu_count() or 1) // 2)
+    assert all(outputs(work.notebook).split() == ["threads", str(expected)] for work in pages)
+    assert "OMP_NUM_THREADS" not in os.environ
+
+
+@pytest.mark.usefixtures("forks")
+def test_a_process_that_dies_leaves_the_records_of_its_page_and_no_kernel(make_page, tmp_path: Path) -> None:
+    die = "import os, re, signal\nopen('../kernel', 'w').write(str(os.getpid()))\nos.kill(os.getppid(), signal.SIGKILL)"
+    busy = "re.match('(a|aa)+$', 'a' * 64 + 'b')"  # no other thread has its turn
+    dying = job(make_page("dying", CHECK.format(1, "a"), f"{die}\n{busy}"), tmp_path)
+    other = job(make_page("other", "1"), tmp_path)
+    outcomes = {outcome.page: outcome for outcome in execute_all([dying, other], 2, lambda outcome: None)}
+    assert outcomes[dying.page.name].failed and not outcomes[other.page.name].failed
+    assert checked(dying) == [("a", "holds")] and not list(dying.target.parent.glob("*partial*"))
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(int((tmp_path / "kernel").read_text())).wait(timeout=60)  # it was killed, which takes a moment
+
+
+@LINUX
+def test_a_server_that_dies_fails_the_pages_that_are_left(make_page, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(side_by_side, "LIBRARIES", ())
+    deadly = "import os, psutil, time\npsutil.Process(os.getppid()).parent().kill()\ntime.sleep(300)"
+    pages = [job(make_page(f"page{i}", code), tmp_path) for i, code in enumerate(["1", deadly, "1", "1"])]
+    told: list[Outcome] = []
+    outcomes = execute_all(pages, 1, told.append)
+    assert told == outcomes and [outcome.failed for outcome in outcomes] == [False, True, True, True]
+    assert all("exit code -9" in outcome.reason for outcome in outcomes[1:])
+    assert pages[0].is_done() and not list((tmp_path / "out").rglob("*partial*"))
+
+
+SEEN = """
+import logging, os, re, signal, sys, threading, tqdm, tqdm.auto, warnings
+import matplotlib, matplotlib.pyplot as plt, numba, numpy, pandas, seaborn, torch
+here = os.environ["BOOK_KERNEL"]
+print(__name__, sys.modules["__main__"].__dict__ is globals(), os.getcwd(), sys.path)
+print([word.replace(here, "") for word in sys.argv if "parent_handle" not in word])
+print({name: value.replace(here, "") for name, value in sorted(os.environ.items()) if name in SETTINGS})
+print(signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM), os.getsid(0) == os.getpid(), sys.stdin.read())
+print(plt.get_backend(), dict(matplotlib.rcParams), logging.root.handlers, numpy.geterr())
+print(sorted(str(each) for each in warnings.filters if each[2].__module__ == "builtins"))  # not those of libraries
+print(tqdm.auto.tqdm, list(tqdm.tqdm("ab")), torch.get_num_threads(), numba.config.CACHE_DIR)
+print(len(threading.enumerate()))
+plt.plot([0, 1])
+plt.show()
+pandas.DataFrame({"a": [1.5]})
+"""
+
+
+@LINUX
+def test_a_page_is_the_same_whether_its_kernel_was_forked_or_not(make_page, tmp_path: Path, monkeypatch) -> None:
+    settings = ["BOOK_PAGE", "BOOK_PROFILE", "MPLBACKEND", "OMP_NUM_THREADS", "PATH", "PYTHONPATH", "TQDM_DISABLE"]
+    code = SEEN.replace("SETTINGS", repr(settings))
+    shown = []
+    for forks in (True, False):
+        monkeypatch.setattr(side_by_side, "FORKS", forks)
+        pages = [job(make_page(name, code), tmp_path) for name in "ab"]
+        assert not any(outcome.failed for outcome in execute_all(pages, 2, lambda outcome: None))
+        cells = [cell for work in pages for cell in nbformat.read(work.notebook, as_version=4).cells]
+        shown.append([cell.get("outputs") for cell in cells])
+    assert shown[0] == shown[1]
+    assert "image/png" in json.dumps(shown)
+
+
+def test_an_interrupt_keeps_what_is_finished_and_leaves_nothing_half(make_page, tmp_path: Path, forks: bool) -> None:
+    make_page("quick", "print('done')")
+    make_page("slow", "import time; time.sleep(300)")
+    script = f"""
+import signal
+from pathlib import Path
+from lib.batch import side_by_side
+from lib.batch.execution import Job
+from lib.batch.pages import Page
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background of a shell
+root = Path({str(tmp_path)!r})
+if __name__ == "__main__":
+    jobs = [Job(Page(f"notebooks/{{n}}", root), {{}}, "smoke", root / "out" / n, "k") for n in ("quick", "slow")]
+    side_by_side.FORKS, side_by_side.LIBRARIES = {forks}, ()
+    side_by_side.execute_all(jobs, 2, lambda outcome: print("ended", outcome.page, flush=True))
+"""
+    (tmp_path / "script.py").write_text(script)
+    running = subprocess.Popen(
+        [sys.executable, str(tmp_path / "script.py")],
+        stdout=subprocess.PIPE,
+        text=True,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert running.stdout is not None
+    assert "quick" in running.stdout.readline()
+    time.sleep(0.5)
+    os.killpg(running.pid, signal.SIGINT)
+    assert running.wait(timeout=60) != 0
+    left = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"quick.ipynb", "quick.stamp.json"} <= left
+    assert not any(name.startswith("slow") for name in left), left
+
+
+def test_an_interrupt_that_python_loses_is_heeded_all_the_same(make_page, tmp_path: Path, forks: bool) -> None:
+    quick, slow = (
+        job(make_page(name, code), tmp_path) for name, code in (("a", "1"), ("b", "import time; time.sleep(300)"))
+    )
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def lose(outcome: Outcome) -> None:
+        with contextlib.suppress(KeyboardInterrupt):  # as Python does for what is raised in a callback
+            signal.raise_signal(signal.SIGINT)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            execute_all([quick, slow], 2, lose)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert quick.is_done() and not list(slow.target.parent.glob("b*"))
