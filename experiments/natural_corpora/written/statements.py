@@ -27,7 +27,8 @@ def recorded() -> Statements:
     profiles = []
     for name in EXPERIMENTS.values():
         profile, records, number = store.so_far(name)
-        provenance.recorded_runs(profile, records, number)
+        if records:
+            provenance.recorded_runs(profile, records, number)
         found |= written_runs(records)
         about |= planned(name, profile)
         profiles.append(profile)

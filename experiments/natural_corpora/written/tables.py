@@ -1,0 +1,156 @@
+"""Tables and sentences of the chapters on networks that write, in Markdown: what has not run says that it has not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from experiments.natural_corpora.written.relations import RELATIONS, points, rank_correlation
+from experiments.natural_corpora.written.runs import LONG, MIDDLE, SHORT, Network, Runs, WrittenRun, usual
+from experiments.natural_corpora.written.selection import PROSE, Selection
+from lib.models.catalogue import NAMES
+from lib.report.page import mean_and_span, table
+
+LEVELS = ("character", "word")
+SHOWN = ("lstm", "transformer", "mamba")
+BANDS = {"1–9": SHORT, "10–50": MIDDLE, "51–1000": LONG}
+TEXTS = {
+    "wikitext2": "training set of WikiText-2",
+    "wikitext2-held-out": "validation set of WikiText-2",
+    PROSE: "prose",
+}
+MEASURES = ("spelling", "brackets", "quotes", "titles", "repeated", "read")
+
+
+def answer(selection: Selection) -> str:
+    """Of the widest network of each kind, how much of the information of its text it writes, by range."""
+    told = []
+    for level in LEVELS:
+        for architecture in SHOWN:
+            for network, runs in selection.networks(level, architecture, widest=True).items():
+                told.append(
+                    f"- **{network}, {level}s**: {_kept(runs)}." if runs else f"- {network}, {level}s: not yet."
+                )
+    return "\n".join(told) or "Nothing is recorded yet."
+
+
+def _kept(runs: Runs) -> str:
+    shares = {name: [run.ratio(band).value for run in runs] for name, band in BANDS.items()}
+    kept = [f"{np.mean(values):.0%} at {name}" for name, values in shares.items() if np.isfinite(values).all()]
+    return "of the information of what it read it writes " + ", ".join(kept) + " characters"
+
+
+def missing(found: Mapping[str, tuple[str, Sequence[Any], int]]) -> str:
+    """The experiments that are not complete, and how to make them so; found: profile, records and size by name."""
+    return "\n\n".join(
+        f"**Not yet**: {len(records)} of the {planned} runs of {name} are recorded. "
+        f"`python -m lib sweep {name} --profile {profile}` makes the others."
+        for name, (profile, records, planned) in found.items()
+        if len(records) < planned
+    )
+
+
+def table_of_live(records: Iterable[Mapping[str, Any]]) -> str:
+    """What was trained here and now: that it runs, and nothing else."""
+    return table(
+        [
+            ("level", lambda one: one["parameters"]["level"]),
+            ("network", lambda one: f"{NAMES[one['parameters']['architecture']]} {one['parameters']['width']}"),
+            ("nats per token", lambda one: f"{min(one['result']['validation_losses']):.2f}"),
+            ("characters written", lambda one: f"{one['result']['written_characters']:,}"),
+        ],
+        records,
+    )
+
+
+def table_of_ranges(networks: Iterable[tuple[Network, Runs]]) -> str:
+    """Every network: its loss, the share of the information that it writes by range, and its correlation length."""
+    return table(
+        [
+            *_named(),
+            *((f"written / read, {name}", _mean(_ratio(band), ".2f")) for name, band in BANDS.items()),
+            ("500–1000 over 100–499", _mean(lambda run: run.levelling().value, ".2f")),
+            (r"$\xi$", _mean(lambda run: run.correlation_length(), ".1f")),
+            (r"$\xi$ of the text", lambda row: f"{row[1][0].correlation_length('read'):.1f}"),
+        ],
+        networks,
+    )
+
+
+def table_of_quality(networks: Iterable[tuple[Network, Runs]]) -> str:
+    """Every network: its loss, the distance from which half is lost, and the quality of what it writes, in per cent."""
+
+    def quality(name: str) -> Callable[[WrittenRun], float]:
+        return lambda run: np.nan if run.result["quality"][name] is None else 100 * run.result["quality"][name]
+
+    return table(
+        [
+            *_named(),
+            ("half is lost at", _mean(lambda run: run.half_distance, ".0f")),
+            *((f"{name}, %", _mean(quality(name), ".1f")) for name in MEASURES),
+            ("characters per second", _mean(lambda run: run.result["characters_per_second"], ",.0f")),
+        ],
+        networks,
+    )
+
+
+def table_of_relations(selection: Selection) -> str:
+    """Rank correlations over the networks of a level."""
+    rows = [
+        (level, part, points(selection.of_level(level), pair)) for level in LEVELS for part, pair in RELATIONS.items()
+    ]
+    return table(
+        [
+            ("level", lambda row: row[0]),
+            ("statement", lambda row: row[1]),
+            ("networks", lambda row: len(row[2])),
+            ("rank correlation", lambda row: f"{rank_correlation(row[2])}"),
+        ],
+        rows,
+    )
+
+
+def every_network(selection: Selection) -> list[tuple[Network, Runs]]:
+    """All that have run, with their usual seeds."""
+    return [(network, usual(runs)) for network, runs in selection.found.items()]
+
+
+def samples(selection: Selection) -> str:
+    """The first 400 characters of seed 0 of the narrowest and the widest network of each kind, as they came."""
+    told = []
+    for level in LEVELS:
+        for architecture in SHOWN:
+            some = selection.networks(level, architecture)
+            ends = list(dict.fromkeys([*list(some)[:1], *list(some)[-1:]]))
+            for network in ends:
+                for run in some[network][:1]:
+                    shown = run.result["sample"].replace("```", "'''")
+                    told.append(f"**{network}, {level}s**, seed {run.seed}:\n\n```text\n{shown}\n```")
+    return "\n\n".join(told) or "Nothing is recorded yet."
+
+
+def _named() -> list[tuple[str, Callable[[tuple[Network, Runs]], Any]]]:
+    return [
+        ("network", lambda row: f"{row[0]}, {row[0].level}s"),
+        ("read", lambda row: TEXTS[row[0].text]),
+        ("seeds", lambda row: len(row[1])),
+        ("nats per character", _mean(lambda run: run.loss, ".3f")),
+    ]
+
+
+def _ratio(band: tuple[int, int]) -> Callable[[WrittenRun], float]:
+    return lambda run: run.ratio(band).value
+
+
+def _mean(number: Callable[[WrittenRun], float], form: str) -> Callable[[tuple[Network, Runs]], Any]:
+    """A cell: mean over the seeds, and the smallest to the largest of several; None where a seed has no number."""
+
+    def cell(row: tuple[Network, Runs]) -> Any:
+        values = [float(number(run)) for run in row[1]]
+        if not values or not np.isfinite(values).all():
+            return None
+        return f"{values[0]:{form}}" if len(values) == 1 else mean_and_span(values, form)
+
+    return cell

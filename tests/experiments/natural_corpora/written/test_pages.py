@@ -1,0 +1,73 @@
+"""Tables and figures of the chapters, with records, with few and with none."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from experiments.natural_corpora.written import figures, tables
+from experiments.natural_corpora.written.relations import RELATIONS
+from experiments.natural_corpora.written.runs import written_runs
+from experiments.natural_corpora.written.selection import Selection
+from tests.experiments.natural_corpora.written.fake_records import LAGS, READ, record
+
+MORE = {"characters_per_second": 1000.0, "sample": "abc\n```def", "written_characters": 2000}
+
+
+def selection(count: int) -> Selection:
+    records = [
+        record(0.5 * READ, width=width, seed=seed, level=level, quality=dict.fromkeys(tables.MEASURES, 0.5))
+        for width, seed, level in [(32, 0, "character"), (32, 1, "character"), (64, 0, "word")][:count]
+    ]
+    for one in records:
+        one["result"] |= MORE
+    found = written_runs(records)
+    return Selection(found, frozenset(found))
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_every_table_and_figure_is_there_with_as_many_records_as_there_are(count: int) -> None:
+    some = selection(count)
+    every = tables.every_network(some)
+    for text in (tables.table_of_ranges(every), tables.table_of_quality(every), tables.table_of_relations(some)):
+        assert text.startswith("|") and "nan" not in text
+    assert ("Nothing is recorded" in tables.answer(some)) == (count == 0) == ("Nothing" in tables.samples(some))
+    figure, axes = plt.subplots(2)
+    figures.draw_curves(axes[0], some.networks("character", "lstm"))
+    figures.draw_relation(axes[1], some, "word", next(iter(RELATIONS.values())))
+    assert len(axes[0].get_lines()) == (2 if count else 0)
+    figure.canvas.draw()
+    plt.close(figure)
+
+
+def test_the_answer_and_the_table_say_what_was_measured() -> None:
+    some = selection(3)
+    assert "**LSTM 32, characters**" in tables.answer(some) and "50% at 10–50" in tables.answer(some)
+    row = tables.table_of_ranges(tables.every_network(some)).splitlines()[2]
+    assert row.startswith("| LSTM 32, characters | validation set of WikiText-2 | 2 | 1.500")
+    assert row.count("0.50 (0.50 to 0.50)") == 3
+    assert "50.0" in tables.table_of_quality(tables.every_network(some))
+
+
+def test_a_sample_cannot_end_its_own_block() -> None:
+    shown = tables.samples(selection(1))
+    assert "abc\n'''def" in shown and shown.count("```") == 2
+
+
+def test_the_curve_that_is_drawn_is_less_its_floor() -> None:
+    figure, axes = plt.subplots()
+    figures.draw_curves(axes, selection(1).networks("character", "lstm"))
+    written, read = (np.asarray(line.get_ydata(), dtype=float) for line in axes.get_lines())
+    plt.close(figure)
+    assert np.allclose(written, 0.5 * READ, atol=1e-5) and np.allclose(read, READ, atol=1e-5)
+    assert len(written) == LAGS.size
+
+
+def test_what_is_missing_is_told_with_its_command() -> None:
+    told = tables.missing({"written-words": ("laptop", [{}], 38), "written-characters": ("laptop", [{}], 1)})
+    assert told.startswith("**Not yet**: 1 of the 38 runs of written-words")
+    assert "written-characters" not in told
+    live = {"parameters": {"level": "word", "architecture": "lstm", "width": 8}}
+    live["result"] = {"validation_losses": [3.0, 2.5], "written_characters": 20000}
+    assert "| word | LSTM 8 | 2.50 | 20,000 |" in tables.table_of_live([live])
