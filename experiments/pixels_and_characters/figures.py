@@ -18,7 +18,7 @@ CURVES = ("rel_rnn", "orth_rnn", "rnn")  # the networks of Fig. 8
 def draw_curves(axes: Axes, runs: Iterable[PixelRun], order: str) -> None:
     """Fig. 8: share of right validation images by epoch, a line for each seed, the first with markers."""
     everything = list(runs)
-    for name, look in zip(CURVES, figures.styles(len(CURVES)), strict=True):
+    for name, look in zip(CURVES, figures.looks(CURVES), strict=True):
         for place, run in enumerate(readers_of(everything, name, order)):
             epochs = np.arange(1, len(run.accuracies) + 1)
             plain = {key: value for key, value in look.items() if not key.startswith("marker")}

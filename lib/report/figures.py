@@ -33,7 +33,7 @@ LOOKS = {
     "relu_rnn": (4, 0, "8"),
     "relu_ssm": (5, 3, "<"),
     # of Kerg et al.: recurrences in the colour of the RNN, gates in that of the LSTM, attention in two of its own
-    "orth_rnn": (4, 1, "DX"),
+    "orth_rnn": (4, 0, "XD"),
     "exp_rnn": (4, 2, "d>"),
     "goru": (3, 0, "p*"),
     "mem_rnn": (0, 2, "Pv"),
