@@ -36,7 +36,7 @@ def test_frames_of_zstandard_one_after_another_are_one_text(tmp_path: Path):
 
 def test_lines_of_json_and_files_of_a_folder_are_documents(tmp_path: Path):
     lines = "\n".join(json.dumps({"text": f"{number} {TALE}", "id": number}) for number in range(3)) + "\n\n"
-    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(lines.encode(), mtime=0))
     (tmp_path / "a.txt").write_text(TALE, encoding="utf-8")
     (tmp_path / ".hidden.txt").write_text("no", encoding="utf-8")
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\x00")
@@ -55,7 +55,7 @@ def test_lines_of_json_and_files_of_a_folder_are_documents(tmp_path: Path):
         ("latin.txt", b"a" * 150 + "\nKönig".encode("latin-1"), "byte 0xf6 at offset 152, line 2"),
         ("picture.txt", b"\x89PNG\r\n\x1a\n" + bytes(200), "not UTF-8: byte 0x89 at offset 0, line 1"),
         ("zeros.txt", b"text" * 40 + b"\0" * 10, "a NUL byte at offset 160, line 1"),
-        ("cut.txt.gz", gzip.compress(TALE.encode())[:-9], "cannot be decompressed"),
+        ("cut.txt.gz", gzip.compress(TALE.encode(), mtime=0)[:-9], "cannot be decompressed"),
         ("cut.txt.zst", b"no archive" * 20, "cannot be decompressed"),
         ("bad.jsonl", b'{"text": "a"}\n{"text": \n', "line 2: no JSON"),
         (

@@ -38,7 +38,7 @@ def test_an_idx_file_is_read_back():
         (packed(made())[:-1], r"faces: cut off: 3936 bytes are needed for shape \(5, 28, 28\), got 3935"),
         (packed(made()) + b"x", "faces: too long"),
         (packed(made())[:7], "faces: cut off: a header of 16 bytes is needed, got 7"),
-        (gzip.compress(packed(made())), "magic number.*still compressed"),
+        (gzip.compress(packed(made()), mtime=0), "magic number.*still compressed"),
         (b"", "cut off"),
     ],
     ids=["labels", "truncated", "long", "header", "compressed", "empty"],
