@@ -22,6 +22,7 @@ LONGEST = (
     "runs/test_experiments_on_device.py",
     "batch/test_execution.py",
     "batch/test_book.py",
+    "batch/test_measuring.py",
     "test_page_guards.py",
     "models/attention/test_transformer.py",
 )  # 20 to 50 seconds of a core each; all others take a few
