@@ -27,6 +27,7 @@ LONGEST = (
     "test_page_guards.py",
     "batch/test_execution.py",
     "batch/test_book.py",
+    "batch/test_measuring.py",
     "experiments/binary_sequences/law/test_likelihood.py",
     "experiments/gaussians/test_continuous.py",
     "experiments/gaussians/test_run.py",
