@@ -34,7 +34,7 @@ BELOW = {
 CYCLES = [{"lib.processes.gaussian.hierarchical", "lib.processes.gaussian.on_device"}]
 """A law makes its form on a device, and that form is a form of the law: each names the other, one of them late."""
 
-FILES, LINES = 181, 25_370  # of lib; the lines are those of its Python files
+FILES, LINES = 181, 25_380  # of lib; the lines are those of its Python files
 ENTRIES, LONGEST, SHORT = 14, 320, 70
 EXCEPTIONS: dict[str, str] = {
     "lib/batch/cli.py": "all commands in one place, each a few lines",
