@@ -5,6 +5,9 @@
 All draw binary tokens one by one from the model's law, with a cache where there is one: PyTorch's TransformerEncoder
 has none and reads the text anew for every token. The ways of one network take turns; medians count. A way that takes
 longer than --patience seconds is timed once. OMP_NUM_THREADS sets the threads. CUDA is timed too, if it is there.
+
+A second table has texts of 128 characters in long rows. There a Transformer, once its context of 256 is full, reads the
+latest half of it anew.
 """
 
 from __future__ import annotations
@@ -19,8 +22,12 @@ import transformers
 from plain_networks import NETWORKS, OURS, PARALLEL, PlainRecurrent, devices, finish, ours, theirs
 from training import seconds_in_turn
 
+from lib.models import create
 from lib.report import benchmarks
 from lib.training import generate
+
+CHARACTERS, CONTEXT = 128, 256  # of a text: how many kinds there are, and how many a Transformer is trained on
+WRITERS = ("lstm", "transformer", "mamba")
 
 
 def drawn(logits: torch.Tensor) -> torch.Tensor:
@@ -59,6 +66,14 @@ def write(model: Any, batch: int, length: int, device: str) -> Callable[[], None
     return step_by_step if isinstance(model, PlainRecurrent) else reading_again
 
 
+def written(name: str, width: int, rows: int, length: int, device: str, repeats: int, patience: float) -> float:
+    """Thousand characters per second of one network that writes a text."""
+    model = create(name, CHARACTERS, width, **({"embedding": 64} if name == "lstm" else {})).to(device).eval()
+    context = CONTEXT if model.positions else None
+    call = partial(generate, model, rows, length, 0, batch=rows, context=context, device=device)
+    return 1e-3 * rows * length / seconds_in_turn({OURS: call}, repeats, patience)[OURS]
+
+
 @click.command(help=__doc__)
 @click.option("--batch", default=100, show_default=True, help="Sequences generated together.")
 @click.option("--length", default=256, show_default=True, help="Tokens of a sequence.")
@@ -81,6 +96,12 @@ def main(batch: int, length: int, widths: tuple[int], depths: tuple[int], repeat
                 speeds = {way: 1e-3 * batch * (length - 1) / value for way, value in seconds.items()}
                 rows.append({"network": name, "width": width, "layers": depth} | speeds)
                 click.echo(str(rows[-1]))
+        texts = tables.setdefault(f"Thousand characters per second of a text, {device}", [])
+        for name in WRITERS:
+            for width in widths:
+                speed = written(name, width, batch, 4 * length, device, repeats, patience)
+                texts.append({"network": name, "width": width, OURS: speed})
+                click.echo(str(texts[-1]))
     recorded = benchmarks.record(
         benchmarks.FOLDER / "generation.json",
         "Generation",

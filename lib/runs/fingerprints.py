@@ -33,7 +33,12 @@ FOLDER = ROOT / "results" / "fingerprints"
 DIGITS = 7  # significant ones that are kept: float32 has no more
 SHORT = 4  # numbers of an array that are kept as they are
 PHASES = (math.sqrt(2.0), math.pi * (3.0 - math.sqrt(5.0)))  # of the waves that longer arrays are projected on
-CLOCKS = {"training_seconds", "tokens_per_second", "data_share"}  # of a result: other numbers at every run
+CLOCKS = {
+    "training_seconds",
+    "writing_seconds",
+    "tokens_per_second",
+    "data_share",
+}  # of a result: other numbers at every run
 UNORDERED = {"eigenvalues"}  # equal moduli, whose order rounding decides
 READERS = {"smollm2": ("transformers", "gguf", "accelerate")}  # packages that weights are read with
 RESERVED = ("family", "needs")  # keys of a point that are no parameters

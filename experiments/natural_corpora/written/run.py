@@ -38,7 +38,7 @@ class Parameters(RunParameters):
     level: Level = "character"
     words: int = Field(8000, ge=0)  # in the vocabulary at most, at level "word"
     fewest: int = Field(3, ge=1)  # times that such a word occurs in the training text
-    training: int | None = Field(None, ge=100)  # characters of the training text, from its beginning; None: all
+    training: int = Field(100_000_000, ge=100)  # characters of the training text, from its beginning, at most
     validation: int = Field(250_000, ge=100)  # characters that decide which epoch counts
     tested: int = Field(250_000, ge=100)  # characters of the test
     window: int = Field(100, ge=1)  # tokens through which gradients go back
@@ -116,13 +116,12 @@ def run(
     started = time.perf_counter()
     rows = write(model, chosen, pieces, tokens[0], seed, device, progress)
     seconds = time.perf_counter() - started
-    return {**result, **measured(rows, texts, pieces, chosen), "characters_per_second": sum(map(len, rows)) / seconds}
+    return {**result, **measured(rows, texts, pieces, chosen), "writing_seconds": seconds}
 
 
 def cut(texts: Material, chosen: Parameters) -> Material:
     """The parts as long as a run wants them. Raises ValueError if one of them is shorter than what it is needed for."""
-    whole = len(texts.training) if chosen.training is None else chosen.training
-    lengths = {"training": whole, "validation": chosen.validation, "test": chosen.tested}
+    lengths = {"training": chosen.training, "validation": chosen.validation, "test": chosen.tested}
     parts = Material(*(text[:length] for text, length in zip(texts, lengths.values(), strict=True)))
     needed = max(2 * chosen.largest_lag, 2 * (chosen.context or chosen.window))
     for name, part in zip(lengths, parts, strict=True):

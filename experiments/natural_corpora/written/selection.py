@@ -10,7 +10,7 @@ import numpy as np
 from experiments.natural_corpora.written.runs import Network, Runs, usual
 from lib.report.gate import Plateau, all_ways, plateau_of
 
-PROSE = "prose"  # what is not WikiText-2
+PROSE = ("prose", "addresses")  # what is not WikiText-2
 NARROWEST = {"character": 32, "word": 16}  # widths from which the paper's statements hold
 Networks = Mapping[Network, Runs]
 
@@ -33,7 +33,7 @@ class Selection:
             network
             for network in sorted(self.about)
             if (network.level, network.architecture) == (level, architecture)
-            and network.text != PROSE
+            and network.text not in PROSE
             and depth in (None, network.depth)
             and network.width >= max(NARROWEST[level], from_width)
         ]
@@ -60,5 +60,5 @@ class Selection:
 
     def of_level(self, level: str) -> list[Runs]:
         """All networks of a level that have read WikiText-2, with their usual seeds."""
-        chosen = (network for network in self.found if network.level == level and network.text != PROSE)
+        chosen = (network for network in self.found if network.level == level and network.text not in PROSE)
         return [usual(self.found[network]) for network in chosen]

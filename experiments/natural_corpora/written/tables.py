@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.natural_corpora.written.relations import RELATIONS, points, rank_correlation
 from experiments.natural_corpora.written.runs import LONG, MIDDLE, SHORT, Network, Runs, WrittenRun, usual
-from experiments.natural_corpora.written.selection import PROSE, Selection
+from experiments.natural_corpora.written.selection import Selection
 from lib.models.catalogue import NAMES
 from lib.report.page import mean_and_span, table
 
@@ -19,7 +19,8 @@ BANDS = {"1–9": SHORT, "10–50": MIDDLE, "51–1000": LONG}
 TEXTS = {
     "wikitext2": "training set of WikiText-2",
     "wikitext2-held-out": "validation set of WikiText-2",
-    PROSE: "prose",
+    "prose": "novels and addresses",
+    "addresses": "addresses",
 }
 MEASURES = ("spelling", "brackets", "quotes", "titles", "repeated", "read")
 
@@ -90,7 +91,7 @@ def table_of_quality(networks: Iterable[tuple[Network, Runs]]) -> str:
             *_named(),
             ("half is lost at", _mean(lambda run: run.half_distance, ".0f")),
             *((f"{name}, %", _mean(quality(name), ".1f")) for name in MEASURES),
-            ("characters per second", _mean(lambda run: run.result["characters_per_second"], ",.0f")),
+            ("characters per second", _mean(_speed, ",.0f")),
         ],
         networks,
     )
@@ -142,6 +143,10 @@ def _named() -> list[tuple[str, Callable[[tuple[Network, Runs]], Any]]]:
 
 def _ratio(band: tuple[int, int]) -> Callable[[WrittenRun], float]:
     return lambda run: run.ratio(band).value
+
+
+def _speed(run: WrittenRun) -> float:
+    return float(run.result["written_characters"] / run.result["writing_seconds"])
 
 
 def _mean(number: Callable[[WrittenRun], float], form: str) -> Callable[[tuple[Network, Runs]], Any]:

