@@ -138,7 +138,10 @@ class SequenceModel(Module):
         return x if self.scale == 1.0 else x * self.scale
 
     def _dropped(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.dropout, self.training) if self.dropout else x
+        if not (self.dropout and self.training):
+            return x
+        kept = torch.empty(x.shape, dtype=x.dtype).bernoulli_(1.0 - self.dropout)  # on the CPU: the same on any device
+        return x * (kept / (1.0 - self.dropout)).to(x.device)
 
 
 class TiedHead(Module):

@@ -127,7 +127,7 @@ def _epoch(
         for group in optimizer.param_groups:
             group["lr"] = rate * factor * group.get("fraction", 1.0)
         optimizer.zero_grad(set_to_none=True)
-        with _noise(model, getattr(task, "seed", 0), done * steps + number, device):
+        with _noise(model, getattr(task, "seed", 0), done * steps + number):
             loss = task.loss(model, batch)
         loss.backward()
         settings.clip_gradients(parameters)
@@ -143,13 +143,13 @@ def _epoch(
 
 
 @contextlib.contextmanager
-def _noise(model: Any, seed: int, step: int, device: torch.device) -> Iterator[None]:
-    """Random numbers for the dropout of one update, of its own seed; torch's generators come out as they went in."""
+def _noise(model: Any, seed: int, step: int) -> Iterator[None]:
+    """Random numbers for the dropout of one update, of its own seed; torch's generator comes out as it went in."""
     if not getattr(model, "dropout", 0.0):
         yield
         return
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(int(np.random.default_rng([seed, step, NOISE]).integers(2**63)))
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(int(np.random.default_rng([seed, step, NOISE]).integers(2**63)))
         yield
 
 
