@@ -23,12 +23,13 @@ from experiments.ngram_rules.task import EXAMPLES, REDUCTIONS, SentencePredictio
 from lib import ROOT
 from lib.models import create
 from lib.processes import CopyTask, HierarchicalGaussian
-from lib.training import FitSettings, NextToken, StepLabels, fit
+from lib.training import CarriedText, FitSettings, NextToken, StepLabels, fit
 from lib.training.settings import PRECISIONS
 from tests.models.rehearsed_networks import VOCABULARY, gaussian_network, tokens_in_rows
 from tests.models.stand_in_device import DEVICE, OnDevice, stand_in_device
 
 DOCUMENTS = [np.random.default_rng(3).integers(VOCABULARY, size=size) for size in (30, 40)]
+TEXT = np.random.default_rng(4).integers(VOCABULARY, size=81)
 SENTENCES = [[0, 1, 2, 3], [2, 2], [3, 0, 1], [1, 1], [0, 3]]
 GAUSSIAN, COPY = HierarchicalGaussian(2), CopyTask(3, symbols=3, recall=2)
 
@@ -47,6 +48,9 @@ def lessons() -> dict[str, Lesson]:
     def labeller() -> Any:
         return create("mamba", COPY.vocabulary, 4, size=3, seed=5).double()
 
+    def reader() -> Any:
+        return create("lstm", VOCABULARY, 4, seed=5).double()
+
     def penalty(model: Any) -> Tensor:
         return model.head.weight.square().sum()
 
@@ -58,6 +62,7 @@ def lessons() -> dict[str, Lesson]:
     found = {
         "NextToken": Lesson(lambda: NextToken(tokens_in_rows(9), tokens_in_rows(4, seed=5)), network),
         "DocumentWindows": Lesson(windows, network),
+        "CarriedText": Lesson(lambda: CarriedText(TEXT, TEXT, window=5, reset=0.3), reader),
         "StepLabels": Lesson(lambda: StepLabels(COPY, updates=3, validation=5, scored=COPY.recall_steps), labeller),
     }
     for examples in EXAMPLES:
