@@ -14,11 +14,11 @@ from pydantic import Field
 
 from experiments.pixels_and_characters.attention import WATCHED_AT_A_TIME, spread
 from experiments.pixels_and_characters.networks import read_on, reader
-from experiments.pixels_and_characters.tasks import CarriedText, streams_of, text_loss
+from experiments.pixels_and_characters.tasks import WindowReading, turned
 from experiments.pixels_and_characters.texts import floors, refuse_unfit, texts
 from lib.processes.corpora.catalogue import entry
 from lib.runs.training import RunParameters, trained
-from lib.training import FitSettings
+from lib.training import CarriedText, FitSettings, text_loss
 from lib.training.settings import matrix_products
 
 
@@ -78,18 +78,18 @@ def run(
     chosen = Parameters(**parameters)
     given = texts(chosen.corpus, chosen.characters, chosen.validated, chosen.tested)
     batch = _batch(chosen)
+    reading = WindowReading(chosen.memory)
     task = CarriedText(
-        given.training,
+        turned(given.training, seed),
         given.validation,
         window=chosen.window,
         updates=chosen.updates,
         vocabulary=given.vocabulary,
-        batch=batch,
-        memory=chosen.memory,
         seed=seed,
+        reading=reading,
     )
     model = _network(chosen, given.vocabulary, np.random.default_rng([seed, 0])).to(device)
-    seen = streams_of(given.test, chosen.watched, 2 * chosen.window)[:, : 2 * chosen.window]
+    seen = _stretches(given.test, chosen.watched, 2 * chosen.window)
     before = watched(model, seen, device)
     course, result = trained(
         model,
@@ -110,7 +110,7 @@ def run(
         result["before"] = before
     if not course.best_epoch:
         return result
-    loss = text_loss(model, given.test, batch, chosen.window, chosen.memory, device)
+    loss = text_loss(model, given.test, rows=batch, window=chosen.window, device=device, reading=reading)
     result |= {"test_loss": loss, "bits": loss / math.log(2)}
     after = watched(model, seen, device, keep_map=seed == 0)
     return result | ({"after": after} if after else {})
@@ -134,6 +134,13 @@ def watched(model: Any, tokens: NDArray[Any], device: str, keep_map: bool = Fals
             yield found.times.cpu().numpy(), found.weights.double().cpu().numpy()
 
     return spread(groups(), keep_map and model.layers[0].rule.buffer is None)
+
+
+def _stretches(text: NDArray[Any], count: int, length: int) -> NDArray[Any]:
+    """`count` stretches of a text, evenly spread, (count, length)."""
+    if text.size < count * length:
+        raise ValueError(f"watched: at most {text.size // length} windows of this text can be, got {count}")
+    return np.stack([text[start : start + length] for start in np.arange(count) * (text.size // count)])
 
 
 def _batch(chosen: Parameters) -> int:

@@ -97,6 +97,13 @@ def reader(
     return create(architecture, vocabulary, width, 1, embedding=embedding, seed=seed, **options)
 
 
+def no_state(model: Any, rows: int) -> Carried:
+    """What is carried before the first token."""
+    layer = model.layers[0]
+    zeros = model.head.weight.new_zeros(rows, layer.width)
+    return (zeros, zeros) if isinstance(layer, LSTMLayer) else (zeros,)
+
+
 def read_on(model: Any, tokens: Tensor, carried: Carried | None = None, *, trace: bool = False) -> Read:
     """Read a window of tokens (batch, time) from where the last one left the state; memory is empty at its start.
 
@@ -104,14 +111,13 @@ def read_on(model: Any, tokens: Tensor, carried: Carried | None = None, *, trace
     attends to there does not depend on s_0, for there is one state. trace: whether times and weights are asked for.
     """
     layer, x = model.layers[0], model.embedding(tokens)
-    zeros = x.new_zeros(len(x), layer.width)
+    start = carried or no_state(model, len(x))
     times, weights = None, None
     if isinstance(layer, LSTMLayer):
-        start = carried or (zeros, zeros)
         out, cell = lstm(x, layer.weight_ih, layer.weight_hh, layer.bias, *start)
         after: Carried = (out[:, -1], cell)
     elif isinstance(layer, GatedOrthogonalLayer):
-        out = layer(x, carried[0] if carried else zeros)
+        out = layer(x, start[0])
         after = (out[:, -1],)
     else:
         driven, all_weights = x @ layer.weight_ih.T + layer.bias, layer.weights()

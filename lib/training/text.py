@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -21,6 +21,32 @@ class Window(NamedTuple):
     fresh: bool  # whether the state before it is to be that of no token
 
 
+class Reading(Protocol):
+    """How a network goes on with a text."""
+
+    def empty(self, model: Any, rows: int) -> Any:
+        """The state of `rows` rows that have read nothing: tuples of tensors, in tuples."""
+        ...
+
+    def on(self, model: Any, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Logits (rows, time, vocabulary) of the tokens after these (rows, time), and the state after them."""
+        ...
+
+
+class Onwards:
+    """By the parallel form of `SequenceModel` from a state; all that the state holds is carried."""
+
+    def empty(self, model: Any, rows: int) -> Any:
+        return empty_state(model, rows)
+
+    def on(self, model: Any, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        logits, after = model.forward_from(tokens, state)
+        return logits, after
+
+
+ONWARDS = Onwards()
+
+
 class CarriedText:
     """Predict the next token of a text that is read in order, with truncated backpropagation through time.
 
@@ -29,9 +55,9 @@ class CarriedText:
     goes. State zero begins every pass over the rows, and any window with probability `reset`, drawn from the seed and
     the number of the update (Shen 2019, App. E.1.2). updates: how many make an epoch, one pass by default; passes go on
     where an epoch ended. validation: a text of its own, read once from state zero in as many rows. What is left of a
-    text behind the last whole window of its rows is not read. Loss in nats per token. Raises ValueError for other
-    arrays, for a text too short for one window, and, in training, for a network whose state grows with what it has
-    read: it is trained on windows, by `NextToken`.
+    text behind the last whole window of its rows is not read. reading: how a network goes on, by `Onwards` from all of
+    its state. Loss in nats per token. Raises ValueError for other arrays, for a text too short for one window, and, in
+    training, for a network whose state grows with what it has read: it is trained on windows, by `NextToken`.
     """
 
     def __init__(
@@ -44,7 +70,9 @@ class CarriedText:
         updates: int | None = None,
         seed: int = 0,
         vocabulary: int | None = None,
+        reading: Reading = ONWARDS,
     ) -> None:
+        self.reading = reading
         self.training = sequences_of_tokens(np.asarray(training)[None], "training", vocabulary)[0]
         self.validation = sequences_of_tokens(np.asarray(validation)[None], "validation", vocabulary)[0]
         self.window, self.seed = whole_number(window, "window", 1), whole_number(seed, "seed", 0)
@@ -73,20 +101,24 @@ class CarriedText:
 
     def loss(self, model: Any, batch: Window) -> Tensor:
         if batch.fresh or self._state is None:
-            self._state = empty_state(model, len(batch.tokens))
-        logits, after = model.forward_from(batch.tokens[:, :-1], self._state)
-        self._state = changed(after, Tensor.detach)
+            self._state = self.reading.empty(model, len(batch.tokens))
+        logits, after = self.reading.on(model, batch.tokens[:, :-1], self._state)
+        # In one piece, as a checkpoint gives it back: products of a strided view may round differently.
+        self._state = changed(after, lambda part: part.detach().contiguous())
         return mean_loss(logits, batch.tokens[:, 1:])
 
     def validation_loss(self, model: Any, device: torch.device) -> float:
-        return text_loss(model, self.validation, rows=self._rows, window=self.window, device=device)
+        return text_loss(
+            model, self.validation, rows=self._rows, window=self.window, device=device, reading=self.reading
+        )
 
     def carried(self) -> dict[str, Tensor]:
         return {f"{number:04d}": tensor for number, tensor in enumerate(tensors_of(self._state))}
 
     def carry_on(self, model: Any, tensors: Mapping[str, Tensor], device: torch.device) -> None:
-        left = iter([tensors[name].to(device) for name in sorted(tensors)])
-        self._state = changed(empty_state(model, self._rows), lambda _: next(left)) if tensors else None
+        # Cloned, so that they lie in memory as a fresh start's do: products of unaligned numbers may round differently.
+        left = iter([tensors[name].to(device).clone() for name in sorted(tensors)])
+        self._state = changed(self.reading.empty(model, self._rows), lambda _: next(left)) if tensors else None
 
     def _cut(self, batch: int) -> NDArray[Any]:
         return _rows_of(self.training, batch, self.window, "training")
@@ -96,22 +128,28 @@ class CarriedText:
 
 
 def text_loss(
-    model: Any, text: ArrayLike, *, rows: int, window: int = 100, device: torch.device | str = "cpu"
+    model: Any,
+    text: ArrayLike,
+    *,
+    rows: int,
+    window: int = 100,
+    device: torch.device | str = "cpu",
+    reading: Reading = ONWARDS,
 ) -> float:
     """Mean of -ln Q(x_t | x_<t) over a text (length,) cut into `rows` pieces, nats per token, the state carried along.
 
-    window: tokens that are read at once, which changes nothing but memory. What is left behind the last whole window
-    is not scored.
+    window: tokens that are read at once, which with `Onwards` changes nothing but memory. What is left behind
+    the last whole window is not scored.
     """
     pieces = _rows_of(np.asarray(text), rows, window, "text")
     was_training = model.training
     model.eval()
     total, count = torch.zeros((), dtype=torch.float64, device=device), 0
     with torch.no_grad():
-        state = empty_state(model, rows)
+        state = reading.empty(model, rows)
         for start in range(0, pieces.shape[1] - window, window):
             tokens = torch.from_numpy(pieces[:, start : start + window + 1]).to(device).long()
-            logits, state = model.forward_from(tokens[:, :-1], state)
+            logits, state = reading.on(model, tokens[:, :-1], state)
             total += mean_loss(logits, tokens[:, 1:]).double()
             count += 1
     model.train(was_training)

@@ -20,6 +20,7 @@ from lib import ROOT
 
 HTML = ROOT / "_build" / "html"
 DESK, PHONE = 1280, 390  # widths in pixels
+HIGHLIGHT = "?highlight="  # words that Sphinx marks on a page, as it does for who comes from the search
 ALONE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"  # a route refuses too, but switches the cache off
 OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", ALONE)
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
@@ -91,6 +92,8 @@ class Visit:
         self.address, self.name = address, ""
         self.page = context.new_page()
         self.page.add_init_script(f"for (const name of ['mode', 'theme']) localStorage.setItem(name, '{scheme}');")
+        # A search leaves its words for the page that is opened next, which is then another test's.
+        self.page.add_init_script("localStorage.removeItem('sphinx_highlight_terms');")
         self.refused: list[str] = []
         self.errors: list[str] = []
         self.page.on("request", self._request)

@@ -6,11 +6,12 @@ import re
 
 import nbformat
 import pytest
+from playwright.sync_api import BrowserContext
 
 from lib import ROOT
 
 from .accessibility import violations
-from .conftest import PHONE, Visit, built, each, page_names
+from .conftest import HIGHLIGHT, PHONE, Visit, built, each, page_names, visiting
 
 pytestmark = pytest.mark.browser
 
@@ -86,6 +87,24 @@ def test_search_finds_grassberger(visit: Visit) -> None:
     visit.page.wait_for_selector("#search-results li a", timeout=15000)
     links = visit.page.locator("#search-results li a").evaluate_all("links => links.map(link => link.href)")
     assert any("entropy_estimators" in link for link in links)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [("book/scorecard.html", "grassberger"), ("notebooks/two_point/entropy_estimators.html", "entropy")],
+)
+def test_what_a_search_found_can_be_read(
+    context: BrowserContext, address: str, scheme: str, name: str, word: str
+) -> None:
+    with visiting(context, address, scheme) as visit:
+        visit.open(f"{name}{HIGHLIGHT}{word}")
+        found = visit.page.locator("article span.highlighted")
+        found.first.wait_for()
+        assert {text.lower() for text in found.all_inner_texts()} == {word}
+        assert not violations(visit.page)
+        visit.page.add_style_tag(content="span.highlighted { color: var(--pst-color-target) !important; }")
+        assert any(violation.rule == "color-contrast" for violation in violations(visit.page))
 
 
 @pytest.mark.parametrize("opened", each(EXECUTED), indirect=True)

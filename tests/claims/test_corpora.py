@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.natural_corpora.tail import Tail, measure_tail, steeper_than_pieces
 from lib.information import fit_exponential, fit_power_law
-from lib.information.documents.tail import Tail, measure_tail, steeper_than_pieces
 from lib.information.intervals import Interval
 from lib.processes import PowerLawBinary
 from lib.report import claims

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
+from experiments.natural_corpora.resampling import resampled_curve
 from experiments.natural_corpora.written.quality import quality, vocabulary_of, word_runs
 from experiments.natural_corpora.written.texts import CORPORA, Level, Material, Name, Pieces, codes, material, rows_of
-from lib.information.documents.resampling import resampled_curve
 from lib.models import create
 from lib.processes import corpora
 from lib.runs.training import RunParameters, trained

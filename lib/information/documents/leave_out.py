@@ -1,6 +1,6 @@
 """What each stretch of a text contributes to its mutual-information curve: the curve without it, at every lag.
 
-The blocks of `block_bootstrap` are redrawn from tables of all blocks, which for thousands of symbols are too large.
+A bootstrap redraws blocks from tables of all of them, which for thousands of symbols are too large.
 Here one table of all pairs is kept, and the pairs of one block at a time are taken out of it: sum n f(n) changes only
 at the cells that the block has touched. So all B curves cost two passes over the text, and memory two tables.
 """

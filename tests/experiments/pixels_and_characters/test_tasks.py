@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from experiments.pixels_and_characters import texts
 from experiments.pixels_and_characters.images import order_of
-from experiments.pixels_and_characters.networks import reader
-from experiments.pixels_and_characters.tasks import CarriedText, PixelClasses, Pixels, streams_of, text_loss
+from experiments.pixels_and_characters.networks import read_on, reader
+from experiments.pixels_and_characters.tasks import MEMORIES, PixelClasses, Pixels, WindowReading, turned
 from experiments.pixels_and_characters.texts import floors, plain, refuse_unfit
+from lib.training import CarriedText, text_loss
 
 CPU = torch.device("cpu")
 
@@ -43,52 +45,70 @@ def test_no_images_are_refused():
         PixelClasses(made(0, 0), made(4, 1), order=None)
 
 
-def text_task(**changes):
-    given = {"window": 5, "updates": 4, "vocabulary": 6, "batch": 3, "seed": 1} | changes
-    tokens = np.arange(120) % 6
-    return CarriedText(tokens, tokens[:60], **given)
+TOKENS = np.arange(120) % 6
 
 
-def test_windows_follow_each_other_and_epochs_go_on():
-    task = text_task()
-    streams = streams_of(task.training, 3, 5)
-    seen = [batch for epoch in (0, 1, 2) for batch in task.batches(3, epoch, CPU)]
-    for number, batch in enumerate(seen):
-        start = number % 7 * 5  # (40 - 1) // 5 = 7 windows in a stream
-        assert (batch.numpy() == streams[:, start : start + 6]).all()
-    assert (text_task(seed=1).training == task.training).all()
+def text_task(memory="windows", **changes):
+    given = {"window": 5, "updates": 4, "vocabulary": 6, "seed": 1} | changes
+    return CarriedText(turned(TOKENS, 1), TOKENS[:60], reading=WindowReading(memory), **given)
 
 
-def test_the_state_is_carried_within_an_epoch_and_dropped_at_its_start_and_at_the_end_of_a_stream():
-    task, model = text_task(updates=9), reader("orth_rnn", 6, 8, 4, 0)
-    fresh = []
-    for batch in task.batches(3, 0, CPU):
-        fresh.append(task.carried is None)
-        task.loss(model, batch)
-    assert fresh == [True, *[False] * 6, True, False]
-    next(iter(task.batches(3, 1, CPU)))
-    assert task.carried is None
+def test_seeds_begin_at_other_places_of_the_same_text():
+    first, again, other = turned(TOKENS + 0, 1), turned(TOKENS, 1), turned(np.arange(120), 2)
+    assert (first == again).all() and sorted(other.tolist()) == list(range(120)) and other[0] != 0
+
+
+@pytest.mark.parametrize("name", ["orth_rnn", "lstm", "rel_rnn"])
+def test_what_is_carried_is_the_state_and_never_the_memory(name):
+    """Training reads each window by `read_on` from what the window before left, over the borders of epochs."""
+    task, model = text_task(updates=3), reader(name, 6, 8, 4, 0)
+    task.steps(3)
+    carried, differences = None, []
+    for epoch in (0, 1):
+        for window in task.batches(3, epoch, CPU):
+            assert (carried is None) == window.fresh
+            found = read_on(model, window.tokens[:, :-1], carried)
+            expected = F.cross_entropy(found.logits.flatten(0, 1), window.tokens[:, 1:].flatten())
+            forgetful = read_on(model, window.tokens[:, :-1]).logits
+            assert float(task.loss(model, window)) == pytest.approx(float(expected), rel=1e-6)
+            differences.append(float((forgetful - found.logits).abs().max()))
+            carried = found.carried
+    assert differences[0] == 0 and min(differences[1:]) > 1e-4  # control: a state that is lost shows
+
+
+def test_a_resumed_training_takes_up_the_state():
+    model, tasks = reader("lstm", 6, 8, 4, 0), [text_task(), text_task()]
+    for task in tasks:
+        task.steps(3)
+    for window in tasks[0].batches(3, 0, CPU):
+        tasks[0].loss(model, window)
+    tasks[1].carry_on(model, tasks[0].carried(), CPU)
+    window = next(tasks[0].batches(3, 1, CPU))
+    assert float(tasks[1].loss(model, window)) == float(tasks[0].loss(model, window))
+    other = text_task()
+    assert float(other.loss(model, window)) != float(text_task().loss(model, next(tasks[0].batches(3, 0, CPU))))
 
 
 def test_without_state_and_memory_only_the_last_character_is_known():
-    """The control: after the same character it says the same, and the loss is not below that of pairs."""
-    task, model = text_task(memory="steps"), reader("rel_rnn", 6, 8, 4, 0)
-    from experiments.pixels_and_characters.tasks import read_window
-
+    """The control: after the same character it says the same, and the loss is that of reading one by one."""
+    task, model = text_task("steps"), reader("rel_rnn", 6, 8, 4, 0)
+    task.steps(3)
     tokens = torch.tensor([[1, 2, 3, 1, 2], [4, 4, 1, 0, 1]])
-    logits, carried = read_window(model, tokens, None, "steps")
+    logits, carried = WindowReading("steps").on(model, tokens, ())
     ones = logits[tokens == 1]
-    assert carried is None and torch.allclose(ones, ones[:1].expand_as(ones), atol=1e-6)
-    going, _ = read_window(model, tokens, None, "windows")
+    assert carried == () and torch.allclose(ones, ones[:1].expand_as(ones), atol=1e-6)
+    windows = WindowReading()
+    going, _ = windows.on(model, tokens, windows.empty(model, 2))
     assert not torch.allclose(going[tokens == 1], going[tokens == 1][:1].expand_as(ones), atol=1e-4)
-    assert task.validation_loss(model, CPU) == pytest.approx(text_loss(model, task.validation, 3, 5, "steps"))
+    by_rows = [text_loss(model, TOKENS[:60], rows=3, window=5, reading=WindowReading(one)) for one in MEMORIES]
+    assert task.validation_loss(model, CPU) == pytest.approx(by_rows[1]) != pytest.approx(by_rows[0])
 
 
 def test_longer_windows_than_the_text_and_unknown_memories_are_refused():
-    with pytest.raises(ValueError, match=r"window: at most 19 characters are allowed.*3 streams.*60 have 20; got 25"):
-        text_task(window=25)
+    with pytest.raises(ValueError, match=r"validation: 3 rows of 25 \+ 1 tokens, 76, are needed, got 60"):
+        text_task(window=25).steps(3)
     with pytest.raises(ValueError, match="memory: one of windows, steps is allowed, got 'never'"):
-        text_task(memory="never")
+        text_task("never")
     with pytest.raises(ValueError, match=r"training: tokens 0 .. 4 are allowed"):
         text_task(vocabulary=5)
 

@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
+from experiments.natural_corpora.resampling import block_bootstrap
 from lib.information import mutual_information
 from lib.information.documents.leave_out import leave_blocks_out
-from lib.information.documents.resampling import block_bootstrap
 from lib.information.documents.segments import segmented_mutual_information
-from tests.information.documents.test_uniformity import persistent
+from tests.experiments.natural_corpora.test_uniformity import persistent
 
 BORDERS = np.array([0, 7, 7, 130, 131, 400, 600])
 

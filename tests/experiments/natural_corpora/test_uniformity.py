@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.information.documents import resampling, segments, uniformity
+from experiments.natural_corpora import resampling, uniformity
+from lib.information.documents import segments
 from lib.information.estimators import entropy
 from lib.information.two_point import auto_mutual_information
 

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
+from experiments.natural_corpora.resampling import cut_pieces, resampled_curve
+from experiments.natural_corpora.uniformity import CONFIDENCE
 from lib.information.decay.weighted import WeightedFit, weighted_fit
-from lib.information.documents.resampling import cut_pieces, resampled_curve
-from lib.information.documents.uniformity import CONFIDENCE
 from lib.information.intervals import Interval
 
 Floats = npt.NDArray[np.float64]

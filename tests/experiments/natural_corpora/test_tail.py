@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.natural_corpora.tail import measure_tail
 from lib.information.decay.weighted import weighted_fit
-from lib.information.documents.tail import measure_tail
 from lib.processes import PowerLawBinary, corpora
-from tests.information.documents.test_uniformity import persistent
+from tests.experiments.natural_corpora.test_uniformity import persistent
 
 LAGS = np.unique(np.geomspace(10, 300, 14).round().astype(int))
 FAR = np.unique(np.geomspace(50, 1000, 16).round().astype(int))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import t as student
 
-from lib.information.documents.resampling import block_bootstrap, cut_pieces
+from experiments.natural_corpora.resampling import block_bootstrap, cut_pieces
 from lib.information.documents.segments import sampling_floor, segmented_mutual_information
 
 CONFIDENCE = 0.95
