@@ -19,6 +19,7 @@ from sphinx.errors import ExtensionError
 from sphinx.util import logging
 
 from lib import ROOT
+from lib.batch.answer import Answer
 from lib.batch.book import BuildFailed, execute_book, executed_folder
 from lib.batch.execution import Job, Outcome
 
@@ -28,6 +29,7 @@ LOCAL_JUPYTER = "http://127.0.0.1:8888"
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_directive("answer", Answer)
     app.connect("config-inited", _execute_pages)
     app.connect("builder-inited", _be_strict)
     app.connect("env-get-outdated", _changed_pages)

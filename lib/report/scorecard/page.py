@@ -148,7 +148,7 @@ def recorded(value: Any) -> str:
         return text if len(text) <= LONGEST_TEXT else f"{len(value)} entries: {', '.join(value)}"
     if not isinstance(value, list):
         return show(value)
-    numbers = list(_flat(value))
+    numbers = list(flat(value))
     if len(numbers) <= LISTED:
         return ", ".join(recorded(number) for number in numbers)
     ordered = all(isinstance(number, int | float) for number in numbers)
@@ -163,16 +163,17 @@ def _counted(number: int, smallest: Any = None, largest: Any = None) -> str:
     return f"{number} values in [{float(smallest):.4g}, {float(largest):.4g}]"
 
 
-def _flat(value: Any) -> Iterator[Any]:
+def flat(value: Any) -> Iterator[Any]:
+    """The entries of nested lists, one after the other; what is no list is its own entry."""
     if isinstance(value, list):
         for entry in value:
-            yield from _flat(entry)
+            yield from flat(entry)
     else:
         yield value
 
 
 def _size(value: Any) -> int:
-    return math.prod(value["shape"]) if isinstance(value, dict) and "shape" in value else len(list(_flat(value)))
+    return math.prod(value["shape"]) if isinstance(value, dict) and "shape" in value else len(list(flat(value)))
 
 
 def ours(record: Record) -> str:

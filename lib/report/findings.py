@@ -1,0 +1,180 @@
+"""What was found, in plain words: a sentence for every claim and the verdict it has, filled from its records.
+
+The sentences stand in ``book/findings/*.yml``: of each claim what it says, and for each status that it has or can soon
+have, what is found. Numbers are taken from the records when a page is made, so that none is typed:
+
+    some-claim:
+      says: The exponent of the text is the one that is put in.
+      false: The exponent is {{ ours("exponent") }}, not the one that is put in.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import yaml
+from jinja2.sandbox import SandboxedEnvironment
+
+from lib import ROOT, inputs
+from lib.report import scorecard
+from lib.report.claims import WORDS
+from lib.report.page import link, show_on_page
+from lib.report.scorecard import Row
+from lib.report.scorecard.page import flat, recorded
+
+FOLDER = ROOT / "book" / "findings"
+SAYS = "says"
+
+
+def sentences(folder: Path = FOLDER) -> dict[str, dict[str, str]]:
+    """Claim -> what it ``says``, and status -> what was found, from every file of the folder, which is read once.
+
+    Raises ``ValueError`` for a file that is not such a table, an unknown status, and a claim that stands twice.
+    """
+    inputs.note_folder(folder, ".yml")
+    return _read(folder)
+
+
+@lru_cache(maxsize=4)
+def _read(folder: Path) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for path in sorted(folder.glob("*.yml")):
+        try:
+            table = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except yaml.YAMLError as error:
+            raise ValueError(f"{path.name} is not YAML: {error}") from error
+        if not isinstance(table, dict):
+            raise ValueError(f"{path.name}: expected claims with their sentences, found {type(table).__name__}")
+        for claim, entry in table.items():
+            found[claim] = _checked(path.name, claim, entry, found)
+    return found
+
+
+def _checked(name: str, claim: Any, entry: Any, before: Mapping[str, Any]) -> dict[str, str]:
+    known = (SAYS, *WORDS)
+    if claim in before:
+        raise ValueError(f"{name}: {claim} has its sentences already")
+    if not isinstance(entry, dict) or SAYS not in entry:
+        raise ValueError(f"{name}, {claim}: expected {SAYS!r} and a sentence for each status, given {entry!r:.60}")
+    for status, text in entry.items():
+        if status not in known:
+            raise ValueError(f"{name}, {claim}: unknown status {status!r}, known: {', '.join(known)}")
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(f"{name}, {claim}, {status}: a sentence is needed, given {text!r:.60}")
+    return {status: " ".join(text.split()) for status, text in entry.items()}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One claim in plain words: what it says, its status, and what was found; ``page`` and ``place`` of the check."""
+
+    claim: str
+    says: str
+    status: str
+    sentence: str
+    page: str
+    place: str
+
+    def __str__(self) -> str:
+        symbol, word = WORDS[self.status]
+        return f"{symbol} {word} · {self.claim}: {self.sentence}"
+
+
+def finding(row: Row, table: Mapping[str, Mapping[str, str]] | None = None) -> Finding:
+    """What was found of the claim of this row of the scorecard.
+
+    A status without a sentence is told by the record that decides it, and a claim without any by its statement.
+    Raises ``ValueError`` if a sentence asks for a part that the claim does not have.
+    """
+    entry = (sentences() if table is None else table).get(row.claim.id, {})
+    says, template = entry.get(SAYS, row.claim.statement), entry.get(row.status)
+    if not row.parts:
+        return Finding(row.claim.id, says, row.status, template or "Nothing has run for it.", "", "")
+    decisive = row.decisive
+    told = filled(row, template) if template else str(decisive["sentence"])
+    return Finding(row.claim.id, says, row.status, told, decisive["page"], decisive["anchor"])
+
+
+def filled(row: Row, template: str) -> str:
+    """The sentence with what was recorded in the place of its fields.
+
+    ``ours(part)`` is what a part measured, in short, and ``low(part)``, ``high(part)`` are the smallest and largest of
+    these numbers; ``paper(part)`` is the paper's own value; ``held()`` says how many parts have the claim's status, as
+    in "3 of 8".
+    """
+    parts = {part["part"]: part for part in row.parts}
+
+    def of(name: str) -> Mapping[str, Any]:
+        if name not in parts:
+            known = "; ".join(map(repr, parts))
+            raise ValueError(f"{row.claim.id} has no part {name!r}, which its sentence names; its parts: {known}")
+        return parts[name]
+
+    same = sum(part["outcome"] == row.status for part in row.parts)
+    fields = {
+        "ours": lambda part="": recorded(of(part).get("measured")),
+        "paper": lambda part="": recorded(of(part).get("paper")),
+        "low": lambda part="": _numbers(of(part))[0],
+        "high": lambda part="": _numbers(of(part))[-1],
+        "held": lambda: f"{same} of {len(row.parts)}",
+    }
+    try:
+        return str(_words().from_string(template).render(fields))
+    except jinja2.TemplateError as error:
+        raise ValueError(f"{row.claim.id}, {row.status}: {error} in {template!r}") from error
+
+
+def _numbers(record: Mapping[str, Any]) -> list[float]:
+    """The recorded numbers in rising order; of a summary its ends."""
+    value = record.get("measured")
+    if isinstance(value, dict) and "shape" in value:
+        value = [value["smallest"], value["largest"]]
+    return sorted(float(number) for number in flat(value))
+
+
+@lru_cache(maxsize=1)
+def _words() -> SandboxedEnvironment:
+    return SandboxedEnvironment(undefined=jinja2.StrictUndefined)
+
+
+def findings(claims: Sequence[str], rows: Iterable[Row] | None = None) -> list[Finding]:
+    """What was found of these claims, in their order. Raises ``ValueError`` for an unknown claim."""
+    known = {row.claim.id: row for row in (scorecard.rows(scorecard.load_records()) if rows is None else rows)}
+    unknown = [claim for claim in claims if claim not in known]
+    if unknown:
+        raise ValueError(f"unknown claims {', '.join(unknown)}; all claims are in book/claims/*.yml")
+    return [finding(known[claim]) for claim in claims]
+
+
+class Listed:
+    """Findings as a list of links to their chapters, with their verdicts."""
+
+    def __init__(self, found: Sequence[Finding]) -> None:
+        self.found = found
+
+    def __repr__(self) -> str:
+        return "\n".join(map(str, self.found))
+
+    def _repr_html_(self) -> str:
+        return f'<ul class="findings">{"".join(map(_item, self.found))}</ul>'
+
+
+def _item(found: Finding) -> str:
+    symbol, word = WORDS[found.status]
+    status = found.status.replace(" ", "-")
+    address = link(found.page, found.place) if found.page else link("book/scorecard", f"scorecard-{found.claim}")
+    return (
+        f'<li><span class="claim-word claim-{status}"><span aria-hidden="true">{symbol}</span> {word}</span> '
+        f'{html.escape(found.sentence)} <a href="{address}"><code>{found.claim}</code></a></li>'
+    )
+
+
+def show(*claims: str) -> None:
+    """Show what was found of these claims, a line each."""
+    show_on_page(Listed(findings(claims)))

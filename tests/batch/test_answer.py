@@ -1,0 +1,84 @@
+"""The box at the head of a chapter: verdicts from records, a line for each named claim, a link to the key figure."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from sphinx.application import Sphinx
+
+from lib.batch import answer
+from lib.report import findings, scorecard
+
+PAGE = "notebooks/page"
+TEXT = """# A chapter
+
+:::{{answer}} {claims}
+:figure: fig-one
+:::
+
+```{{figure}} one.png
+:name: fig-one
+:alt: A figure.
+
+It shows.
+```
+"""
+
+
+@pytest.fixture
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Builds a book of one chapter and a scorecard; gives the chapter's HTML and what Sphinx warned of."""
+    source, recorded, told = tmp_path / "book", tmp_path / "claims", tmp_path / "findings"
+    for folder in (source / "notebooks", source / "book", recorded, told):
+        folder.mkdir(parents=True)
+    monkeypatch.setattr(scorecard, "COMMITTED", recorded)
+    monkeypatch.setattr(findings, "FOLDER", told)
+    monkeypatch.setattr(findings.sentences, "__defaults__", (told,))
+    monkeypatch.setattr(answer, "executed_folder", lambda profile: tmp_path / "executed")
+    (source / "index.md").write_text("# Book\n\n```{toctree}\nnotebooks/page\nbook/scorecard\n```\n", encoding="utf-8")
+    (source / "book" / "scorecard.md").write_text("# Scorecard\n", encoding="utf-8")
+    (source / "notebooks" / "one.png").write_bytes(b"")
+    (told / "all.yml").write_text(
+        "shen-eq47: {says: It., holds: 'The ratio is {{ ours() }} < 2.', differs: It is not.}\n", encoding="utf-8"
+    )
+
+    def made(outcome: str, claims: str = "shen-eq47") -> tuple[str, str]:
+        line = {
+            "claim": "shen-eq47", "part": "", "outcome": outcome, "sentence": "1.5", "profile": "laptop", "page": PAGE,
+            "anchor": "claim-shen-eq47", "provenance": {"date": "2026-01-01", "code": "abc"}, "measured": 1.5,
+        }  # fmt: skip
+        (recorded / "page.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
+        (source / "notebooks" / "page.md").write_text(TEXT.format(claims=claims), encoding="utf-8")
+        findings._read.cache_clear()
+        warned = io.StringIO()
+        settings = {"extensions": ["myst_parser"], "numfig": True, "myst_enable_extensions": ["colon_fence"]}
+        app = Sphinx(source, None, tmp_path / "html", tmp_path / "trees", "html", settings, status=None, warning=warned)
+        app.add_directive("answer", answer.Answer, override=True)
+        app.build()
+        return (tmp_path / "html" / "notebooks" / "page.html").read_text(encoding="utf-8"), warned.getvalue()
+
+    return made
+
+
+def test_the_box_says_what_was_found_and_follows_the_records(build) -> None:
+    page, warned = build("holds")
+    assert not warned
+    box = page[page.index('class="answer') : page.index("<figure")]
+    assert "✓ holds" in box and "The ratio is 1.5 &lt; 2." in box
+    assert 'href="../book/scorecard.html#scorecard-shen-eq47"' in box
+    assert 'href="#fig-one"' in box and "Fig. 1" in box
+    page, _ = build("differs")  # the chapter's own text is the same
+    assert "✗ differs" in page and "It is not." in page and "The ratio" not in page
+
+
+def test_claims_that_are_not_named_follow_in_one_line(build) -> None:
+    page, _ = build("holds", "shen-eq46")
+    assert page.index("not yet") < page.index("Also checked here") < page.index("scorecard-shen-eq47")
+    assert "The ratio" not in page
+
+
+def test_an_unknown_claim_is_an_error_on_the_page(build) -> None:
+    assert "unknown claims shen-nothing" in build("holds", "shen-nothing")[1]

@@ -1,0 +1,113 @@
+"""What was found in plain words: a sentence for every claim and its status, with numbers from the records alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lib.report import findings, scorecard
+from lib.report.catalogue import find
+from lib.report.claims import WORDS
+from lib.report.scorecard import Row
+
+CLAIM = "shen-eq47"
+
+
+def part(outcome: str, name: str = "", **fields: Any) -> dict[str, Any]:
+    plain = {
+        "claim": CLAIM, "part": name, "outcome": outcome, "sentence": f"{outcome}: 1 against 2", "profile": "laptop",
+        "page": "notebooks/two_point/binary_sequences", "anchor": f"claim-{CLAIM}",
+        "provenance": {"date": "2026-01-01", "code": "abc"}, "measured": None,
+    }  # fmt: skip
+    return plain | fields
+
+
+def row(*parts: dict[str, Any]) -> Row:
+    return Row(find(CLAIM), parts)
+
+
+def told(sentence: str, *parts: dict[str, Any]) -> str:
+    made = row(*parts)
+    return findings.finding(made, {CLAIM: {"says": "It says.", made.status: sentence}}).sentence
+
+
+def test_every_claim_has_a_plain_sentence_and_one_for_the_verdict_that_is_recorded() -> None:
+    table = findings.sentences()
+    rows = scorecard.rows(scorecard.load_records([]))
+    without = [row.claim.id for row in rows if row.claim.id not in table]
+    assert not without, without
+    silent = [(row.claim.id, row.status) for row in rows if row.status not in table[row.claim.id]]
+    assert not silent, silent
+    assert set(table) == {row.claim.id for row in rows}
+
+
+@pytest.mark.parametrize("row", scorecard.rows(scorecard.load_records([])), ids=lambda row: row.claim.id)
+def test_a_sentence_can_be_filled_and_is_one_sentence_or_two(row: Row) -> None:
+    found = findings.finding(row)
+    for text in (found.says, found.sentence):
+        assert text[0].isupper() or not text[0].isalpha()
+        assert text.endswith(".") and len(text) <= 300
+        assert "{" not in text and "$" not in text and "`" not in text
+
+
+def test_numbers_come_from_the_records() -> None:
+    parts = (part("holds", "a", measured=[3.0, 1.5], paper=2), part("holds", "b", measured=0.25))
+    assert told("{{ ours('a') }}; {{ ours('b') }}.", *parts) == "3, 1.5; 0.25."
+    assert told("{{ '%.1f' | format(low('a')) }} to {{ '%.1f' | format(high('a')) }}.", *parts) == "1.5 to 3.0."
+    assert told("{{ paper('a') }}, {{ held() }}.", *parts) == "2, 2 of 2."
+    summary = {"shape": [50], "first": [4.0], "smallest": 1.0, "largest": 9.0}
+    assert told("{{ low('') }} {{ high('') }}.", part("holds", measured=summary)) == "1.0 9.0."
+
+
+def test_another_status_is_told_by_another_sentence_and_by_the_record_where_there_is_none() -> None:
+    table = {CLAIM: {"says": "It says.", "holds": "It holds.", "differs": "It does not."}}
+    assert findings.finding(row(part("holds")), table).sentence == "It holds."
+    assert findings.finding(row(part("holds"), part("differs", "b")), table).sentence == "It does not."
+    assert findings.finding(row(part("undecided")), table).sentence == "undecided: 1 against 2"
+    nothing = findings.finding(row(), table)
+    assert nothing.status == "not yet" and nothing.sentence == "Nothing has run for it."
+    assert findings.finding(row(), {}).says == find(CLAIM).statement
+
+
+@pytest.mark.parametrize(
+    ("sentence", "problem"),
+    [("{{ ours('c') }}.", "no part 'c'"), ("{{ theirs('a') }}.", "theirs"), ("{{ ours('a') .", "unexpected|expected")],
+)
+def test_a_sentence_that_cannot_be_filled_is_refused(sentence: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        told(sentence, part("holds", "a", measured=1.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("- shen-eq47\n", "expected claims with their sentences, found list"),
+        ("shen-eq47: {holds: It holds.}\n", "expected 'says'"),
+        ("shen-eq47: {says: It., hold: It holds.}\n", "unknown status 'hold', known: says, holds"),
+        ("shen-eq47: {says: It., holds: ''}\n", "a sentence is needed"),
+        ("shen-eq47: {says: [", "is not YAML"),
+    ],
+)
+def test_a_malformed_file_is_refused(text: str, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "shen2019.yml").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=problem):
+        findings.sentences(tmp_path)
+
+
+def test_a_claim_has_its_sentences_once(tmp_path: Path) -> None:
+    for name in ("a.yml", "b.yml"):
+        (tmp_path / name).write_text("shen-eq47: {says: It.}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="has its sentences already"):
+        findings.sentences(tmp_path)
+
+
+def test_the_list_links_to_the_check_and_escapes_what_it_shows() -> None:
+    found = findings.finding(row(part("holds", measured=1.0)), {CLAIM: {"says": "It.", "holds": "It is < 2."}})
+    shown = findings.Listed([found])._repr_html_()
+    assert f'href="notebooks/two_point/binary_sequences.html#claim-{CLAIM}"' in shown and "It is &lt; 2." in shown
+    assert all(word in shown for word in WORDS["holds"])
+    assert repr(findings.Listed([found])) == f"✓ holds · {CLAIM}: It is < 2."
+    with pytest.raises(ValueError, match="unknown claims shen-nothing"):
+        findings.findings(["shen-nothing"], [row()])
