@@ -42,7 +42,7 @@ class Answer(SphinxDirective):  # type: ignore[misc]
         rows = _rows(self.env.app, folder)
         here = [row.claim.id for row in rows if any(part["page"] == self.env.docname for part in row.parts)]
         try:
-            found = findings.findings([*named, *(claim for claim in here if claim not in named)], rows)
+            found = scorecard.findings([*named, *(claim for claim in here if claim not in named)], rows)
         except ValueError as error:
             raise self.error(str(error)) from error
         box = nodes.container(classes=["answer"])
