@@ -272,7 +272,7 @@ def test_every_claim_has_its_anchor_once_whether_checked_or_not() -> None:
         expected = [f"scorecard-{claim.id}" for claim in catalogue().values() if claim.paper == paper]
         untouched = table(paper=paper)
         assert untouched.all("li", "id") == expected
-        assert untouched.all("table", "class") == [] and untouched.text.count("not yet") == 1
+        assert untouched.all("table", "class") == [] and untouched.text.count("not yet: ") == 1
         first = expected[0].removeprefix("scorecard-")
         page = table(record(claim=first), paper=paper)
         assert page.all("th", "id") == expected[:1] and page.all("li", "id") == expected[1:]
