@@ -106,7 +106,7 @@ def filled(row: Row, template: str) -> str:
 
     ``ours(part)`` is what a part measured, in short, and ``low(part)``, ``high(part)`` are the smallest and largest of
     these numbers; ``paper(part)`` is the paper's own value; ``held()`` says how many parts have the claim's status, as
-    in "3 of 8".
+    in "3 of 8"; ``decides()`` is the name of the part that decides it.
     """
     parts = {part["part"]: part for part in row.parts}
 
@@ -123,6 +123,7 @@ def filled(row: Row, template: str) -> str:
         "low": lambda part="": _numbers(of(part))[0],
         "high": lambda part="": _numbers(of(part))[-1],
         "held": lambda: f"{same} of {len(row.parts)}",
+        "decides": lambda: str(row.decisive["part"]),
     }
     try:
         return str(_words().from_string(template).render(fields))
