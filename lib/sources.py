@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lib import ROOT
 
-SUFFIXES = (".py", ".yml", ".html", ".mplstyle")
+SUFFIXES = (".py", ".yml", ".html", ".js", ".mplstyle")
 EXPERIMENTS = "experiments"
 _CELL = re.compile(
     r"^[ \t]*(?P<fence>`{3,}|~{3,})\{code-cell\}[^\n]*\n(?P<code>.*?)^[ \t]*(?P=fence)[ \t]*$", re.M | re.S

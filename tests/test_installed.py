@@ -50,7 +50,11 @@ def test_the_wheel_holds_every_package_and_setting(tmp_path: Path) -> None:
     (tree / "lib" / "theory" / "forgotten" / "table.txt").write_text("no setting\n")
     (tree / "lib" / "theory" / "table.yml").write_text("a: 1\n")
     held = wheel_of(tree, tmp_path / "wheel")
-    assert {"lib/report/book.mplstyle", "lib/report/scorecard/scorecard.html"} <= held
+    assert {
+        "lib/report/book.mplstyle",
+        "lib/report/scorecard/scorecard.html",
+        "lib/report/scorecard/filters.js",
+    } <= held
     assert {"experiments/books/counts.yml", "lib/theory/table.yml"} <= held
     assert needed(tree) <= held
     assert "lib/theory/forgotten/table.txt" not in held  # a file of another kind is not taken along by chance

@@ -1,20 +1,29 @@
-"""The directive `answer`: at the head of a chapter, what was found of its claims, from the records, and where to look.
+"""What pages say of claims and errata when Sphinx reads them: the answer at their head, and links to what they mention.
+
+The directive `answer`: at the head of a chapter, what was found of its claims, from the records, and where to look.
 
     :::{answer} first-claim second-claim
     :figure: fig-of-both
     :::
 
-It is filled when Sphinx reads the page, after all pages have run: a verdict that changes needs no page to run again.
+The box is filled when Sphinx reads the page, after all pages have run: no page has to run again because a verdict has
+changed.
+
+`LinkedErrata` makes a link of every "erratum 12" in a text, and lets the search find an erratum by its number.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective
 
 from lib import ROOT
@@ -26,6 +35,9 @@ from lib.report.records import profile
 from lib.report.scorecard import Row
 
 SCORECARD = "book/scorecard"
+ERRATUM = re.compile(r"erratum-(\d+)")
+MENTION = re.compile(r"\b[Ee]rrat(?:um|a)\s+\d+(?:(?:, | and | to |–)\d+)*")
+NOT_LINKED = (nodes.reference, addnodes.pending_xref, nodes.literal, nodes.literal_block, nodes.title, nodes.raw)
 
 
 class Answer(SphinxDirective):  # type: ignore[misc]
@@ -42,7 +54,7 @@ class Answer(SphinxDirective):  # type: ignore[misc]
         rows = _rows(self.env.app, folder)
         here = [row.claim.id for row in rows if any(part["page"] == self.env.docname for part in row.parts)]
         try:
-            found = findings.findings([*named, *(claim for claim in here if claim not in named)], rows)
+            found = scorecard.findings([*named, *(claim for claim in here if claim not in named)], rows)
         except ValueError as error:
             raise self.error(str(error)) from error
         box = nodes.container(classes=["answer"])
@@ -89,3 +101,43 @@ def _rows(app: Sphinx, folder: Path) -> list[Row]:
 def _verdict(found: Finding) -> nodes.inline:
     symbol, word = WORDS[found.status]
     return nodes.inline("", f"{symbol} {word}", classes=["claim-word", f"claim-{found.status.replace(' ', '-')}"])
+
+
+class LinkedErrata(SphinxTransform):  # type: ignore[misc]
+    """Every mention of an erratum by its number leads to it; of several that are named together, each does."""
+
+    default_priority = 400  # before the domains look for index entries and for links to resolve
+
+    def apply(self, **kwargs: Any) -> None:
+        for target in list(self.document.findall(nodes.target)):
+            number = ERRATUM.fullmatch(target.get("refid") or "")
+            if number:
+                entry = ("single", f"erratum {number[1]}", target["refid"], "", None)
+                target.parent.insert(target.parent.index(target), addnodes.index(entries=[entry]))
+        for text in list(self.document.findall(nodes.Text)):
+            if MENTION.search(text) and not any(isinstance(one, NOT_LINKED) for one in _above(text)):
+                text.parent.replace(text, list(self._linked(str(text))))
+
+    def _linked(self, text: str) -> Iterator[nodes.Node]:
+        done = 0
+        for mention in MENTION.finditer(text):
+            for number in re.finditer(r"\d+", mention[0]):
+                first = not re.search(r"\d", mention[0][: number.start()])  # the word belongs to the first number
+                start = mention.start() + (0 if first else number.start())
+                end = mention.start() + number.end()
+                if text[done:start]:
+                    yield nodes.Text(text[done:start])
+                yield self._link(text[start:end], f"erratum-{number[0]}")
+                done = end
+        if text[done:]:
+            yield nodes.Text(text[done:])
+
+    def _link(self, words: str, target: str) -> nodes.Node:
+        told = {"refdomain": "std", "reftype": "ref", "reftarget": target, "refexplicit": True, "refwarn": True}
+        return addnodes.pending_xref("", nodes.inline("", words), refdoc=self.env.docname, **told)
+
+
+def _above(node: nodes.Node) -> Iterator[nodes.Node]:
+    while node.parent is not None:
+        node = node.parent
+        yield node

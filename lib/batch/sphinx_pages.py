@@ -19,7 +19,7 @@ from sphinx.errors import ExtensionError
 from sphinx.util import logging
 
 from lib import ROOT
-from lib.batch.answer import Answer
+from lib.batch.answer import Answer, LinkedErrata
 from lib.batch.book import BuildFailed, execute_book, executed_folder
 from lib.batch.execution import Job, Outcome
 
@@ -30,6 +30,7 @@ LOCAL_JUPYTER = "http://127.0.0.1:8888"
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("answer", Answer)
+    app.add_transform(LinkedErrata)
     app.connect("config-inited", _execute_pages)
     app.connect("builder-inited", _be_strict)
     app.connect("env-get-outdated", _changed_pages)

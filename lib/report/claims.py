@@ -75,8 +75,15 @@ class Verdict:
         return (
             f'<p class="claim-verdict claim-{self.outcome}" id="{self.anchor}">'
             f'<span class="claim-word"><span aria-hidden="true">{symbol}</span> {word}</span> '
-            f"{name}{part}: {html.escape(self.sentence)}</p>"
+            f"{name}{part}: {_with_errata(html.escape(self.sentence))}</p>"
         )
+
+
+def _with_errata(text: str) -> str:
+    """Each erratum that is named with its number leads to it."""
+    return re.sub(
+        r"\b[Ee]rratum (\d+)", lambda one: f'<a href="{link("book/errata", f"erratum-{one[1]}")}">{one[0]}</a>', text
+    )
 
 
 def anchor(claim: str, part: str = "") -> str:

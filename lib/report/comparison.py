@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Values = NDArray[Any]
+LISTED = 3  # recorded numbers that are written out; longer arrays are counted
+LONGEST_TEXT = 90  # characters of a mapping or a note in a table
 
 
 @dataclass(frozen=True)
@@ -147,3 +151,42 @@ def inside_bounds(measured: Any, at_least: Any = None, at_most: Any = None) -> C
     agrees = bool(np.all(outside <= 0))
     text = f"{show(measured)} {'is' if agrees else 'is not'} {' and '.join(words)}"
     return Comparison(agrees, float(np.max(outside)), text)
+
+
+def recorded(value: Any) -> str:
+    """A recorded value in short.
+
+    A number to six digits, up to three numbers one by one, a longer array as "10 values in [low, high]" whether it was
+    recorded in full or as a summary, a mapping by its entries, or by its keys if that is long.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, dict) and "shape" in value:
+        return _counted(math.prod(value["shape"]), value.get("smallest"), value.get("largest"))
+    if isinstance(value, dict):
+        text = "; ".join(f"{key} {recorded(entry)}" for key, entry in value.items())
+        return text if len(text) <= LONGEST_TEXT else f"{len(value)} entries: {', '.join(value)}"
+    if not isinstance(value, list):
+        return show(value)
+    numbers = list(flat(value))
+    if len(numbers) <= LISTED:
+        return ", ".join(recorded(number) for number in numbers)
+    ordered = all(isinstance(number, int | float) for number in numbers)
+    return _counted(len(numbers), *((min(numbers), max(numbers)) if ordered else ()))
+
+
+def _counted(number: int, smallest: Any = None, largest: Any = None) -> str:
+    if smallest is None or largest is None:
+        return f"{number} values"
+    if smallest == largest:
+        return f"{number} values, all {float(smallest):.4g}"
+    return f"{number} values in [{float(smallest):.4g}, {float(largest):.4g}]"
+
+
+def flat(value: Any) -> Iterator[Any]:
+    """The entries of nested lists, one after the other; what is no list is its own entry."""
+    if isinstance(value, list):
+        for entry in value:
+            yield from flat(entry)
+    else:
+        yield value

@@ -10,26 +10,44 @@ have, what is found. Numbers are taken from the records when a page is made, so 
 
 from __future__ import annotations
 
+import contextlib
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import jinja2
 import yaml
 from jinja2.sandbox import SandboxedEnvironment
 
 from lib import ROOT, inputs
-from lib.report import scorecard
+from lib.report.catalogue import Claim
 from lib.report.claims import WORDS
-from lib.report.page import link, show_on_page
-from lib.report.scorecard import Row
-from lib.report.scorecard.page import flat, recorded
+from lib.report.comparison import flat, recorded
+from lib.report.page import link
+from lib.report.records import Record
 
 FOLDER = ROOT / "book" / "findings"
 SAYS = "says"
+
+
+class JudgedClaim(Protocol):
+    """A claim, the records that count for it, its status, and which record decides that."""
+
+    @property
+    def claim(self) -> Claim: ...
+    @property
+    def parts(self) -> tuple[Record, ...]: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def decisive(self) -> Record: ...
+
+
+class NoSuchPart(ValueError):
+    """A sentence names a part that the claim does not have, or asks for numbers of one that has none."""
 
 
 def sentences(folder: Path = FOLDER) -> dict[str, dict[str, str]]:
@@ -86,34 +104,37 @@ class Finding:
         return f"{symbol} {word} · {self.claim}: {self.sentence}"
 
 
-def finding(row: Row, table: Mapping[str, Mapping[str, str]] | None = None) -> Finding:
+def finding(row: JudgedClaim, table: Mapping[str, Mapping[str, str]] | None = None) -> Finding:
     """What was found of the claim of this row of the scorecard.
 
-    A status without a sentence is told by the record that decides it, and a claim without any by its statement.
-    Raises ``ValueError`` if a sentence asks for a part that the claim does not have.
+    A status without a sentence is told by the record that decides it, as is one whose sentence asks for what has not
+    run; a claim without sentences says its statement.
     """
     entry = (sentences() if table is None else table).get(row.claim.id, {})
     says, template = entry.get(SAYS, row.claim.statement), entry.get(row.status)
     if not row.parts:
         return Finding(row.claim.id, says, row.status, template or "Nothing has run for it.", "", "")
     decisive = row.decisive
-    told = filled(row, template) if template else str(decisive["sentence"])
+    told = str(decisive["sentence"])
+    with contextlib.suppress(NoSuchPart):
+        told = filled(row, template) if template else told
     return Finding(row.claim.id, says, row.status, told, decisive["page"], decisive["anchor"])
 
 
-def filled(row: Row, template: str) -> str:
+def filled(row: JudgedClaim, template: str) -> str:
     """The sentence with what was recorded in the place of its fields.
 
     ``ours(part)`` is what a part measured, in short, and ``low(part)``, ``high(part)`` are the smallest and largest of
     these numbers; ``paper(part)`` is the paper's own value; ``held()`` says how many parts have the claim's status, as
-    in "3 of 8"; ``decides()`` is the name of the part that decides it.
+    in "3 of 8"; ``decides()`` is the name of the part that decides it. Raises ``ValueError`` for a sentence that is no
+    template, and `NoSuchPart`, which is one.
     """
     parts = {part["part"]: part for part in row.parts}
 
     def of(name: str) -> Mapping[str, Any]:
         if name not in parts:
             known = "; ".join(map(repr, parts))
-            raise ValueError(f"{row.claim.id} has no part {name!r}, which its sentence names; its parts: {known}")
+            raise NoSuchPart(f"{row.claim.id} has no part {name!r}, which its sentence names; its parts: {known}")
         return parts[name]
 
     same = sum(part["outcome"] == row.status for part in row.parts)
@@ -136,21 +157,15 @@ def _numbers(record: Mapping[str, Any]) -> list[float]:
     value = record.get("measured")
     if isinstance(value, dict) and "shape" in value:
         value = [value["smallest"], value["largest"]]
-    return sorted(float(number) for number in flat(value))
+    found = sorted(float(number) for number in flat(value) if number is not None)
+    if not found:
+        raise NoSuchPart(f"{record['claim']}, {record['part']!r}: its sentence asks for numbers, and none are recorded")
+    return found
 
 
 @lru_cache(maxsize=1)
 def _words() -> SandboxedEnvironment:
     return SandboxedEnvironment(undefined=jinja2.StrictUndefined)
-
-
-def findings(claims: Sequence[str], rows: Iterable[Row] | None = None) -> list[Finding]:
-    """What was found of these claims, in their order. Raises ``ValueError`` for an unknown claim."""
-    known = {row.claim.id: row for row in (scorecard.rows(scorecard.load_records()) if rows is None else rows)}
-    unknown = [claim for claim in claims if claim not in known]
-    if unknown:
-        raise ValueError(f"unknown claims {', '.join(unknown)}; all claims are in book/claims/*.yml")
-    return [finding(known[claim]) for claim in claims]
 
 
 class Listed:
@@ -174,8 +189,3 @@ def _item(found: Finding) -> str:
         f'<li><span class="claim-word claim-{status}"><span aria-hidden="true">{symbol}</span> {word}</span> '
         f'{html.escape(found.sentence)} <a href="{address}"><code>{found.claim}</code></a></li>'
     )
-
-
-def show(*claims: str) -> None:
-    """Show what was found of these claims, a line each."""
-    show_on_page(Listed(findings(claims)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ TEXT = """# A chapter
 :::{{answer}} {claims}
 :figure: fig-one
 :::
+
+See erratum 3, errata 3 and 4, ({{ref}}`erratum 4 <erratum-4>`) and `erratum 3`; an erratum has a number.
 
 ```{{figure}} one.png
 :name: fig-one
@@ -38,8 +41,12 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(findings, "FOLDER", told)
     monkeypatch.setattr(findings.sentences, "__defaults__", (told,))
     monkeypatch.setattr(answer, "executed_folder", lambda profile: tmp_path / "executed")
-    (source / "index.md").write_text("# Book\n\n```{toctree}\nnotebooks/page\nbook/scorecard\n```\n", encoding="utf-8")
+    (source / "index.md").write_text(
+        "# Book\n\n```{toctree}\nnotebooks/page\nbook/scorecard\nbook/errata\n```\n", encoding="utf-8"
+    )
     (source / "book" / "scorecard.md").write_text("# Scorecard\n", encoding="utf-8")
+    errata = "# Errata\n\n(erratum-3)=\n## 3 · A factor\n\nOf erratum 4.\n\n(erratum-4)=\n## 4 · An index\n"
+    (source / "book" / "errata.md").write_text(errata, encoding="utf-8")
     (source / "notebooks" / "one.png").write_bytes(b"")
     (told / "all.yml").write_text(
         "shen-eq47: {says: It., holds: 'The ratio is {{ ours() }} < 2.', differs: It is not.}\n", encoding="utf-8"
@@ -57,8 +64,13 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         settings = {"extensions": ["myst_parser"], "numfig": True, "myst_enable_extensions": ["colon_fence"]}
         app = Sphinx(source, None, tmp_path / "html", tmp_path / "trees", "html", settings, status=None, warning=warned)
         app.add_directive("answer", answer.Answer, override=True)
+        app.add_transform(answer.LinkedErrata)
         app.build()
-        return (tmp_path / "html" / "notebooks" / "page.html").read_text(encoding="utf-8"), warned.getvalue()
+        return (tmp_path / "html" / "notebooks" / "page.html").read_text(encoding="utf-8"), "\n".join(
+            line
+            for line in warned.getvalue().splitlines()
+            if "already registered" not in line  # by the last test
+        )
 
     return made
 
@@ -82,3 +94,19 @@ def test_claims_that_are_not_named_follow_in_one_line(build) -> None:
 
 def test_an_unknown_claim_is_an_error_on_the_page(build) -> None:
     assert "unknown claims shen-nothing" in build("holds", "shen-nothing")[1]
+
+
+def test_every_mention_of_an_erratum_leads_to_it_and_the_search_knows_its_number(build, tmp_path: Path) -> None:
+    page, warned = build("holds")
+    assert not warned
+    mentions = page[page.index("<p>See ") : page.index("has a number")]
+    links = re.findall(r'href="../book/errata.html#erratum-(\d+)"><span[^>]*>([^<]*)</span>', mentions)
+    assert links == [("3", "erratum 3"), ("3", "errata 3"), ("4", "4"), ("4", "erratum 4")]
+    assert "; an erratum" in mentions and "<code" in mentions
+    index = (tmp_path / "html" / "searchindex.js").read_text(encoding="utf-8")
+    assert "erratum 3" in index and "erratum 4" in index and "erratum 5" not in index
+
+
+def test_a_mention_of_an_erratum_that_is_not_there_is_a_warning(build, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.batch.test_answer.TEXT", TEXT.replace("See erratum 3", "See erratum 7"))
+    assert "erratum-7" in build("holds")[1]

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import BrowserContext
 
 from lib import ROOT
+from lib.report.claims import WORDS
 
 from .accessibility import violations
 from .conftest import HIGHLIGHT, PHONE, Visit, built, each, page_names, visiting
@@ -64,6 +65,16 @@ def test_every_figure_has_alternative_text_that_describes_it(opened: Visit) -> N
         assert figures.count() > 0
         captions = opened.page.locator("article figure figcaption").count()
         assert captions == opened.page.locator("article figure").count()
+
+
+@pytest.mark.parametrize("opened", each([name for name in EXECUTED if "/measure/" not in name]), indirect=True)
+def test_a_chapter_begins_with_what_was_found(opened: Visit) -> None:
+    (box,) = opened.page.locator("article .answer").all()
+    assert box.evaluate("box => box.getBoundingClientRect().bottom + scrollY") <= 900, "below the first screen"
+    found = box.locator("li").all_inner_texts()
+    assert found and all(any(text.startswith(f"{symbol} {word} ") for symbol, word in WORDS.values()) for text in found)
+    (figure,) = box.locator(".answer-figure a").all()
+    assert opened.page.locator(f"article {figure.get_attribute('href')}").count() == 1
 
 
 @pytest.mark.parametrize("opened", each(PAGES, ("light", "dark")), indirect=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import BrowserContext
+from playwright.sync_api import Browser, BrowserContext
 
 from lib.report.claims import WORDS
 from lib.report.records import OUTCOMES, Record
@@ -91,3 +91,42 @@ def test_the_counts_say_how_many_claims_rest_on_older_code(visit: Visit, name: s
     assert said and int(said[1]) == marked
     numbers = [int(cell) for cell in row.locator("td").all_inner_texts() if cell != "–"]
     assert sum(numbers) == marked
+
+
+def claims_shown(visit: Visit) -> list[str]:
+    rows = visit.page.locator("table.scorecard th[id]:visible").all()
+    return [str(row.get_attribute("id")).removeprefix("scorecard-") for row in rows]
+
+
+def test_choices_leave_the_claims_that_match_and_stand_in_the_address(visit: Visit) -> None:
+    visit.open(SCORECARD)
+    everything = claims_shown(visit)
+    form = visit.page.locator(".scorecard-filters")
+    form.get_by_label("Paper").select_option("kerg2020")
+    of_kerg = claims_shown(visit)
+    assert of_kerg == [claim for claim in everything if claim.startswith("kerg-")] and of_kerg
+    form.get_by_label("Verdict").select_option("false")
+    false = claims_shown(visit)
+    assert "kerg-thm1" in false and set(false) < set(of_kerg)
+    assert form.locator("output").inner_text().startswith(f"{len(false)} of ")
+    assert visit.page.url.endswith("?paper=kerg2020&verdict=false")
+    form.get_by_label("Chapter").select_option("notebooks/two_point/ising_chain")
+    assert claims_shown(visit) == [] and form.locator("output").inner_text().startswith("0 of ")
+
+
+def test_an_address_chooses_and_a_link_to_a_hidden_claim_shows_it(visit: Visit) -> None:
+    visit.open(f"{SCORECARD}?verdict=false&chapter=nothing#scorecard-kerg-thm1")
+    shown = claims_shown(visit)
+    assert "kerg-thm1" in shown and "shen-eq46" not in shown
+    visit.page.evaluate("location.hash = 'scorecard-shen-eq46'")
+    visit.page.locator("#scorecard-shen-eq46").wait_for()
+    assert visit.page.locator(".scorecard-filters select").first.input_value() == ""
+
+
+def test_without_a_script_every_claim_is_shown(browser: Browser, address: str) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{address}/{SCORECARD}?verdict=false")
+    assert page.locator("table.scorecard th[id]:visible").count() > 50
+    assert not page.locator(".scorecard-filters").is_visible()
+    context.close()

@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.report import claims, records
-from lib.report.claims import ClaimFailed, anchor, check
+from lib.report.catalogue import find
+from lib.report.claims import ClaimFailed, Verdict, anchor, check
 
 KNOWN = "shen-eq46"
 
@@ -459,3 +460,12 @@ def test_a_verdict_is_a_line_with_anchor_word_and_link(monkeypatch: pytest.Monke
 def test_anchors_are_plain() -> None:
     assert anchor("shen-eq46") == "claim-shen-eq46"
     assert anchor("shen-eq46", "γ = 0.1 … lag 1") == "claim-shen-eq46-0-1-lag-1"
+
+
+def test_a_verdict_leads_to_the_errata_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOOK_PAGE", "notebooks/two_point/page")
+    shown = Verdict(find("shen-eq46"), "", "differs", "of erratum 12 & more; see erratum 3")._repr_html_()
+    for number in (12, 3):
+        assert f'<a href="../../book/errata.html#erratum-{number}">erratum {number}</a>' in shown
+    assert "&amp; more" in shown
+    assert "errata.html" not in Verdict(find("shen-eq46"), "", "differs", "an erratum has 12 lines")._repr_html_()

@@ -46,6 +46,8 @@ def test_every_claim_has_a_plain_sentence_and_one_for_the_verdict_that_is_record
 @pytest.mark.parametrize("row", scorecard.rows(scorecard.load_records([])), ids=lambda row: row.claim.id)
 def test_a_sentence_can_be_filled_and_is_one_sentence_or_two(row: Row) -> None:
     found = findings.finding(row)
+    template = findings.sentences()[row.claim.id].get(row.status)
+    assert not template or not row.parts or found.sentence == findings.filled(row, template)
     for text in (found.says, found.sentence):
         assert text[0].isupper() or not text[0].isalpha()
         assert text.endswith(".") and len(text) <= 300
@@ -78,7 +80,12 @@ def test_another_status_is_told_by_another_sentence_and_by_the_record_where_ther
 )
 def test_a_sentence_that_cannot_be_filled_is_refused(sentence: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        told(sentence, part("holds", "a", measured=1.0))
+        findings.filled(row(part("holds", "a", measured=1.0)), sentence)
+
+
+def test_a_part_that_has_not_run_leaves_the_record_to_speak() -> None:
+    assert told("{{ ours('c') }}.", part("holds", "a", measured=1.0)) == "holds: 1 against 2"
+    assert told("{{ low('a') }}.", part("holds", "a")) == "holds: 1 against 2"  # it ran and measured nothing
 
 
 @pytest.mark.parametrize(
@@ -111,4 +118,4 @@ def test_the_list_links_to_the_check_and_escapes_what_it_shows() -> None:
     assert all(word in shown for word in WORDS["holds"])
     assert repr(findings.Listed([found])) == f"✓ holds · {CLAIM}: It is < 2."
     with pytest.raises(ValueError, match="unknown claims shen-nothing"):
-        findings.findings(["shen-nothing"], [row()])
+        scorecard.findings(["shen-nothing"], [row()])

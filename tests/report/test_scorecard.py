@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,8 +14,9 @@ import pytest
 from lib.report import records, scorecard
 from lib.report.catalogue import PAPERS, catalogue
 from lib.report.claims import check
+from lib.report.comparison import recorded
 from lib.report.scorecard import counting, counts, load_records, part_counts, rows, text_table
-from lib.report.scorecard.page import Counts, Table, paper_value, recorded
+from lib.report.scorecard.page import Counts, Filters, Table, paper_value
 
 PAGE = "notebooks/two_point/binary_sequences"
 
@@ -270,7 +272,7 @@ def test_every_claim_has_its_anchor_once_whether_checked_or_not() -> None:
         expected = [f"scorecard-{claim.id}" for claim in catalogue().values() if claim.paper == paper]
         untouched = table(paper=paper)
         assert untouched.all("li", "id") == expected
-        assert untouched.all("table", "class") == [] and untouched.text.count("not yet") == 1
+        assert untouched.all("table", "class") == [] and untouched.text.count("not yet: ") == 1
         first = expected[0].removeprefix("scorecard-")
         page = table(record(claim=first), paper=paper)
         assert page.all("th", "id") == expected[:1] and page.all("li", "id") == expected[1:]
@@ -284,19 +286,42 @@ def test_a_claim_that_no_chapter_checked_says_what_a_check_has_to_compare() -> N
     assert "Paper: rnn_saturation 100; training_baseline 420." in text
 
 
-def test_a_claim_takes_one_row_and_its_other_checks_are_folded_under_it() -> None:
+def test_a_claim_says_what_was_found_and_its_checks_are_folded_under_it() -> None:
     parts = [
         record(part=name, outcome=outcome) for name, outcome in zip("abc", ("holds", "differs", "holds"), strict=True)
     ]
     markup = Table("shen2019", rows([*parts, record(claim="shen-eq47")], "shen2019"), "")._repr_html_()
     first, second = markup.split("<tbody")[1:]
-    assert first.count("<tr") == 2 and second.count("<tr") == 1
+    assert first.count("<tr") == second.count("<tr") == 2
     shown, folded = first.split("<details>")
-    assert ">b</a>" in shown and ">a</a>" not in shown and "1 of 3 parts differs" in shown
-    assert ">a</a>" in folded and ">c</a>" in folded and ">b</a>" not in folded and "2 more checks" in folded
+    assert "1 of 3 parts differs" in shown and not any(f">{name}</a>" in shown for name in "abc")
+    assert folded.index(">b</a>") < folded.index(">a</a>") < folded.index(">c</a>")  # what decides comes first
+    assert "3 checks" in folded and "1 check " in second
     columns = markup.split("</thead>")[0].count("<th ")
     assert shown.count("<th ") + shown.count("<td ") - 1 == columns == first.split("<tr")[1].count("role=") - 1
     assert f'colspan="{columns}"' in shown
+
+
+def test_the_bar_of_a_paper_counts_its_claims_and_the_words_beneath_say_the_same() -> None:
+    shown = rows([record(), record(claim="shen-eq47", outcome="differs")], "shen2019")
+    markup = Table("shen2019", shown, "")._repr_html_()
+    bar, rest = markup.split("</div>", 1)
+    assert re.findall(r"flex-grow: (\d+)", bar) == ["1", "1", str(len(shown) - 2)] and "aria-hidden" in bar
+    legend = re.sub(r"<[^>]+>|\s+", " ", rest.split("</p>")[0]).split()
+    assert " ".join(legend) == f"✓ holds 1 · ✗ differs 1 · ○ not yet {len(shown) - 2}"
+
+
+def test_what_can_be_chosen_is_what_the_claims_have() -> None:
+    shown = rows([record(), record(claim="kerg-prop4", outcome="false", page="notebooks/other_page")])
+    choices = [re.findall(r'<option value="([^"]+)"', part) for part in Filters(shown)._repr_html_().split("<select")]
+    assert choices[1:] == [
+        list(PAPERS), ["holds", "false", "not yet"], ["notebooks/two_point/binary_sequences", "notebooks/other_page"]
+    ]  # fmt: skip
+    markup = "".join(
+        Table(paper, [row for row in shown if row.claim.paper == paper], "")._repr_html_() for paper in PAPERS
+    )
+    assert markup.count("data-paper=") == markup.count("data-verdict=") == len(shown)
+    assert set(re.findall(r'data-chapters="([^"]+)"', markup)) == set(choices[3])
 
 
 def test_a_folded_check_names_its_page_and_profile_only_where_they_are_others() -> None:
@@ -504,7 +529,7 @@ def test_a_claim_says_how_many_of_its_parts_are_of_older_code(folders: tuple[Pat
     assert "2 of 3 parts of older code" in text_table(loaded(folders))
     page = table(*loaded(folders))
     assert "↺ 2 of 3 parts of older code" in page.text
-    folded = page.text.split("more checks")[1]
+    folded = Table("shen2019", rows(loaded(folders), "shen2019"), "")._repr_html_().split("<ul>")[1]
     assert folded.count("older code") == 1 and "older code of" not in folded  # the same day and commit as the row's own
 
 
@@ -617,7 +642,7 @@ def test_an_undecided_part_is_shown_with_reason_and_sentence_and_counted(folders
     assert "(1 of 3 parts is undecided)" in line
     for shown in (text, page.text):
         assert "4 values in [1, 2], asked for: at most 1" in shown and "seeds disagree" in shown
-    assert "0.76" in page.text and page.text.count("few epochs") == 1
+    assert "0.76" in page.text and page.text.count("few epochs") == 2  # what was found, and the check
     assert "1 ran, undecided" in text.splitlines()[-1]
     assert counts(rows(loaded(folders)))["not yet"] == len(catalogue()) - 1
     folded = table(*loaded(folders), made_by("new", part="d", outcome="differs")).text

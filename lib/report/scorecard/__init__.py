@@ -13,9 +13,10 @@ from lib import ROOT
 from lib.report import records as record_files
 from lib.report.catalogue import Claim, catalogue
 from lib.report.claims import WORDS
+from lib.report.findings import Finding, Listed, finding
 from lib.report.page import show_on_page
 from lib.report.records import OUTCOMES, PROFILES, Record
-from lib.report.scorecard.page import Counts, Table, age, counted, manner, origin, rest_on_older
+from lib.report.scorecard.page import Counts, Filters, Table, age, counted, manner, origin, rest_on_older
 from lib.runs import provenance
 
 COMMITTED = ROOT / "results" / "claims"
@@ -211,6 +212,11 @@ def show(paper: str) -> None:
     show_on_page(Table(paper, shown, _text(shown)))
 
 
+def show_filters() -> None:
+    """Show choices of a paper, a verdict and a chapter, for the tables of the page."""
+    show_on_page(Filters(rows(load_records())))
+
+
 def show_counts() -> None:
     """Show how many claims have each status, paper by paper, how many rest on older code, and the same of parts."""
     everything = rows(load_records())
@@ -218,3 +224,17 @@ def show_counts() -> None:
     by_paper = {paper: counts([row for row in everything if row.claim.paper == paper]) for paper in papers}
     older = counts(_of_older_code(everything))
     show_on_page(Counts(by_paper, counts(everything), older, part_counts(everything), tally(everything)))
+
+
+def findings(claims: Sequence[str], among: Iterable[Row] | None = None) -> list[Finding]:
+    """What was found of these claims, in their order. Raises ``ValueError`` for an unknown claim."""
+    known = {row.claim.id: row for row in (rows(load_records()) if among is None else among)}
+    unknown = [claim for claim in claims if claim not in known]
+    if unknown:
+        raise ValueError(f"unknown claims {', '.join(unknown)}; all claims are in book/claims/*.yml")
+    return [finding(known[claim]) for claim in claims]
+
+
+def show_findings(*claims: str) -> None:
+    """Show what was found of these claims, a line each."""
+    show_on_page(Listed(findings(claims)))

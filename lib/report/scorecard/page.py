@@ -9,35 +9,27 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import jinja2
+import markupsafe
 
 from lib.report.catalogue import PAPERS, Claim
 from lib.report.claims import WORDS
-from lib.report.comparison import show
+from lib.report.comparison import LISTED, LONGEST_TEXT, flat, recorded
+from lib.report.findings import JudgedClaim, finding
 from lib.report.page import link
 from lib.report.records import Record
 
-LISTED = 3  # numbers that are written out; longer arrays are counted
-LONGEST_TEXT = 90  # characters of a mapping or a note in a table
 
+class ScoredClaim(JudgedClaim, Protocol):
+    """What is also said of the records of a claim: how many have its status, and if they are of older code."""
 
-class ScoredClaim(Protocol):
-    """A claim, its status, the records that count for it, which of them decides, and if they are of older code."""
-
-    @property
-    def claim(self) -> Claim: ...
-    @property
-    def parts(self) -> tuple[Record, ...]: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def decisive(self) -> Record: ...
     @property
     def share(self) -> str: ...
     @property
@@ -57,6 +49,27 @@ class Table:
         checked = [row for row in self.rows if row.parts]
         waiting = [row for row in self.rows if not row.parts]
         return str(_template().claims(PAPERS.get(self.paper, self.paper), checked, waiting))
+
+
+@dataclass(frozen=True, repr=False)
+class Filters:
+    """Choices of a paper, a verdict and a chapter, which leave the matching claims of all tables on the page.
+
+    They also stand in the address: ``scorecard.html?verdict=false&paper=kerg2020``. Without a script all is shown.
+    """
+
+    rows: Sequence[ScoredClaim]
+    text: str = ""
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        papers = [(paper, PAPERS.get(paper, paper)) for paper in dict.fromkeys(row.claim.paper for row in self.rows)]
+        statuses = [(status, WORDS[status][1]) for status, _ in shares(self.rows)]
+        pages = {part["page"]: page_name(part) for row in self.rows for part in row.parts}
+        script = markupsafe.Markup(Path(__file__).with_name("filters.js").read_text(encoding="utf-8"))
+        return str(_template().filters(papers, statuses, list(pages.items()), script))
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,6 +98,12 @@ def _cells(numbers: Mapping[str, int | str], statuses: Sequence[str]) -> list[in
     return [numbers[status] for status in statuses]
 
 
+def shares(rows: Sequence[ScoredClaim]) -> list[tuple[str, int]]:
+    """Which statuses these claims have, in the order of all statuses, and how many have each."""
+    found = Counter(row.status for row in rows)
+    return [(status, found[status]) for status in WORDS if found[status]]
+
+
 @lru_cache(maxsize=1)
 def _template() -> Any:
     """The macros of `scorecard.html`; whatever they are given is escaped."""
@@ -95,7 +114,7 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    facts = (link, paper_value, ours, allowed, origin, age, manner, page_name, speaks, told, run)
+    facts = (finding, shares, link, paper_value, ours, allowed, origin, age, manner, page_name, speaks, told, run)
     environment.globals |= {"words": WORDS, **{function.__name__: function for function in facts}}
     return environment.get_template("scorecard.html").module
 
@@ -131,45 +150,6 @@ def run(record: Record) -> str:
     code = str(record.get("provenance", {}).get("code", "unknown"))[:7]
     facts = [name, record["profile"], origin(record), f"{'older ' if record.get('older') else ''}code {code}"]
     return ", ".join(fact for fact in facts if fact)
-
-
-def recorded(value: Any) -> str:
-    """A recorded value in short.
-
-    A number to six digits, up to three numbers one by one, a longer array as "10 values in [low, high]" whether it was
-    recorded in full or as a summary, a mapping by its entries, or by its keys if that is long.
-    """
-    if value is None:
-        return ""
-    if isinstance(value, dict) and "shape" in value:
-        return _counted(math.prod(value["shape"]), value.get("smallest"), value.get("largest"))
-    if isinstance(value, dict):
-        text = "; ".join(f"{key} {recorded(entry)}" for key, entry in value.items())
-        return text if len(text) <= LONGEST_TEXT else f"{len(value)} entries: {', '.join(value)}"
-    if not isinstance(value, list):
-        return show(value)
-    numbers = list(flat(value))
-    if len(numbers) <= LISTED:
-        return ", ".join(recorded(number) for number in numbers)
-    ordered = all(isinstance(number, int | float) for number in numbers)
-    return _counted(len(numbers), *((min(numbers), max(numbers)) if ordered else ()))
-
-
-def _counted(number: int, smallest: Any = None, largest: Any = None) -> str:
-    if smallest is None or largest is None:
-        return f"{number} values"
-    if smallest == largest:
-        return f"{number} values, all {float(smallest):.4g}"
-    return f"{number} values in [{float(smallest):.4g}, {float(largest):.4g}]"
-
-
-def flat(value: Any) -> Iterator[Any]:
-    """The entries of nested lists, one after the other; what is no list is its own entry."""
-    if isinstance(value, list):
-        for entry in value:
-            yield from flat(entry)
-    else:
-        yield value
 
 
 def _size(value: Any) -> int:
