@@ -47,7 +47,7 @@ class JudgedClaim(Protocol):
 
 
 class NoSuchPart(ValueError):
-    """A sentence names a part that the claim does not have."""
+    """A sentence names a part that the claim does not have, or asks for numbers of one that has none."""
 
 
 def sentences(folder: Path = FOLDER) -> dict[str, dict[str, str]]:
@@ -107,8 +107,8 @@ class Finding:
 def finding(row: JudgedClaim, table: Mapping[str, Mapping[str, str]] | None = None) -> Finding:
     """What was found of the claim of this row of the scorecard.
 
-    A status without a sentence is told by the record that decides it, as is one whose sentence names a part that has
-    not run; a claim without sentences says its statement.
+    A status without a sentence is told by the record that decides it, as is one whose sentence asks for what has not
+    run; a claim without sentences says its statement.
     """
     entry = (sentences() if table is None else table).get(row.claim.id, {})
     says, template = entry.get(SAYS, row.claim.statement), entry.get(row.status)
@@ -126,7 +126,8 @@ def filled(row: JudgedClaim, template: str) -> str:
 
     ``ours(part)`` is what a part measured, in short, and ``low(part)``, ``high(part)`` are the smallest and largest of
     these numbers; ``paper(part)`` is the paper's own value; ``held()`` says how many parts have the claim's status, as
-    in "3 of 8". Raises ``ValueError`` for a sentence that is no template, and `NoSuchPart`, which is one.
+    in "3 of 8"; ``decides()`` is the name of the part that decides it. Raises ``ValueError`` for a sentence that is no
+    template, and `NoSuchPart`, which is one.
     """
     parts = {part["part"]: part for part in row.parts}
 
@@ -143,6 +144,7 @@ def filled(row: JudgedClaim, template: str) -> str:
         "low": lambda part="": _numbers(of(part))[0],
         "high": lambda part="": _numbers(of(part))[-1],
         "held": lambda: f"{same} of {len(row.parts)}",
+        "decides": lambda: str(row.decisive["part"]),
     }
     try:
         return str(_words().from_string(template).render(fields))
@@ -155,7 +157,10 @@ def _numbers(record: Mapping[str, Any]) -> list[float]:
     value = record.get("measured")
     if isinstance(value, dict) and "shape" in value:
         value = [value["smallest"], value["largest"]]
-    return sorted(float(number) for number in flat(value))
+    found = sorted(float(number) for number in flat(value) if number is not None)
+    if not found:
+        raise NoSuchPart(f"{record['claim']}, {record['part']!r}: its sentence asks for numbers, and none are recorded")
+    return found
 
 
 @lru_cache(maxsize=1)

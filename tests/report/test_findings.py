@@ -61,6 +61,7 @@ def test_numbers_come_from_the_records() -> None:
     assert told("{{ ours('a') }}; {{ ours('b') }}.", *parts) == "3, 1.5; 0.25."
     assert told("{{ '%.1f' | format(low('a')) }} to {{ '%.1f' | format(high('a')) }}.", *parts) == "1.5 to 3.0."
     assert told("{{ paper('a') }}, {{ held() }}.", *parts) == "2, 2 of 2."
+    assert told("{{ decides() }}.", *parts, part("differs", "c")) == "c."
     summary = {"shape": [50], "first": [4.0], "smallest": 1.0, "largest": 9.0}
     assert told("{{ low('') }} {{ high('') }}.", part("holds", measured=summary)) == "1.0 9.0."
 
@@ -86,6 +87,7 @@ def test_a_sentence_that_cannot_be_filled_is_refused(sentence: str, problem: str
 
 def test_a_part_that_has_not_run_leaves_the_record_to_speak() -> None:
     assert told("{{ ours('c') }}.", part("holds", "a", measured=1.0)) == "holds: 1 against 2"
+    assert told("{{ low('a') }}.", part("holds", "a")) == "holds: 1 against 2"  # it ran and measured nothing
 
 
 @pytest.mark.parametrize(
