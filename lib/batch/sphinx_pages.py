@@ -20,10 +20,13 @@ from lib.batch.answer import Answer, LinkedErrata
 from lib.batch.book import BuildFailed, execute_book, executed_folder
 from lib.batch.execution import Job, Outcome
 from lib.batch.publish.address import colab_url, launch_options, on_its_own, repository_url
+from lib.machine import write_whole
+from lib.report import interactive
 
 logger = logging.getLogger(__name__)
 TABLE_BOX = '<div class="pst-scrollable-table-container">'
 LOCAL_JUPYTER = "http://127.0.0.1:8888"
+PLAYING = f"playing-{interactive.script_version()}.js"
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -35,6 +38,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-read", _require_alternative_text)
     app.connect("html-page-context", _mend_bibliography)
     app.connect("html-page-context", _reach_tables)
+    app.connect("html-page-context", _let_play)
     app.connect("html-page-context", _offer_notebook, priority=400)
     app.connect("html-page-context", _offer_jupyter, priority=900)
     app.connect("build-finished", _prune_mathjax, priority=900)
@@ -43,7 +47,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 def executed_notebook(_: str, *, path: str) -> nbformat.NotebookNode:
     """Reader for MyST-NB: the executed copy in place of the source text."""
-    return nbformat.read(path, as_version=4)
+    return interactive.page_outputs(nbformat.read(path, as_version=4))
 
 
 def _execute_pages(app: Sphinx, config: Any) -> None:
@@ -102,6 +106,18 @@ def _reach_tables(app: Sphinx, pagename: str, templatename: str, context: dict[s
         context["body"] = context["body"].replace(
             TABLE_BOX, TABLE_BOX.replace(">", ' tabindex="0" role="region" aria-label="Table">')
         )
+
+
+def _let_play(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """A page with a figure to play with loads the script that draws it, which all such pages share; no other does."""
+    if f'class="{interactive.CLASS}"' in context.get("body", ""):
+        target = Path(app.outdir) / "_static" / PLAYING
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            for former in target.parent.glob("playing-*.js"):
+                former.unlink()
+            write_whole(target, interactive.script())
+        app.add_js_file(PLAYING, loading_method="defer")
 
 
 def _offer_notebook(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
