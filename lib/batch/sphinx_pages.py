@@ -16,12 +16,12 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util import logging
 
-from lib.batch.answer import Answer, LinkedErrata
 from lib.batch.book import BuildFailed, execute_book, executed_folder
 from lib.batch.execution import Job, Outcome
 from lib.batch.publish.address import colab_url, launch_options, on_its_own, repository_url
+from lib.batch.publish.answer import Answer, LinkedErrata
 from lib.machine import write_whole
-from lib.report import interactive
+from lib.report.figures import interactive
 
 logger = logging.getLogger(__name__)
 TABLE_BOX = '<div class="pst-scrollable-table-container">'

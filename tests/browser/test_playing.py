@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Browser, Locator
 
-from lib.report.interactive import CLASS, READOUT
+from lib.report.figures.interactive import CLASS, READOUT
 
 from .accessibility import violations
 from .conftest import DESK, HTML, PHONE, Visit, built, page_names

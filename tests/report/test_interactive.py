@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from lib.report import interactive
-from lib.report.interactive import CHART, PICTURE, Playable, choice, chosen, readout, slider, told_apart
+from lib.report.figures import interactive
+from lib.report.figures.interactive import CHART, PICTURE, Playable, choice, chosen, readout, slider, told_apart
 
 X = np.array([0.0, 1.0, 2.0])
 POWER = slider("power", "power", [1, 2, 3], 2)

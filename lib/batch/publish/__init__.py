@@ -1,1 +1,1 @@
-"""Publishing: where the book stands on the web, what surrounds its pages there, the book in print."""
+"""Publishing: what a page says at its head, where the book stands on the web, what surrounds its pages, the print."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.uniform_attention import playing
-from lib.report.interactive import Playable
+from lib.report.figures.interactive import Playable
 from lib.theory.attention import forms
 from tests.report.test_interactive import rows, words
 
