@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import hashlib
 import itertools
 import json
@@ -46,6 +47,39 @@ else:
 """
 
 
+class ForkedPython:
+    """`python` with words, again and again, forked from a process that has loaded libraries and nothing of the book.
+
+    Where nothing can be forked, each is a process from the start.
+    """
+
+    def __init__(self, libraries: tuple[str, ...]) -> None:
+        self._libraries = libraries
+        self._server: subprocess.Popen[str] | None = None
+
+    def run(self, folder: Path, output: Path, environment: dict[str, str], *words: str) -> tuple[int, str]:
+        """Exit status and output, which goes through a file, of a run in this folder, from which it imports."""
+        if not FORKS:
+            done = subprocess.run(
+                [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+            )
+            return done.returncode, done.stdout + done.stderr
+        if self._server is None:
+            command = [sys.executable, "-c", SERVER, *self._libraries]
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            self._server = subprocess.Popen(command, cwd=folder, env=environment, text=True, **pipes)
+        assert self._server.stdin and self._server.stdout
+        asked = {"words": words, "folder": str(folder), "environment": environment, "output": str(output)}
+        self._server.stdin.write(json.dumps(asked) + "\n")
+        self._server.stdin.flush()
+        status = int(self._server.stdout.readline())
+        return status, output.read_text(encoding="utf-8")
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.communicate()
+
+
 class EditedCode:
     """Folders of the book in a place of their own; `edited` makes mistakes in them, `run` shows what comes of these.
 
@@ -58,13 +92,12 @@ class EditedCode:
         self, folder: Path, *folders: str, source: Path = ROOT, libraries: tuple[str, ...] = LIBRARIES
     ) -> None:
         self.root, self.compiled, self._output = folder / "code", folder / "compiled", folder / "output.txt"
-        self._libraries = libraries
+        self._python = ForkedPython(libraries)
         for name in folders:
             shutil.copytree(source / name, self.root / name, ignore=shutil.ignore_patterns("__pycache__"))
         self._sound = _digest(self.root / "lib")
-        self._take_over(source)
+        take_over(source, self.root, self.compiled)
         self._numbers = itertools.count(1)
-        self._server: subprocess.Popen[str] | None = None
 
     @contextlib.contextmanager
     def edited(self, *changes: tuple[str, str, str]) -> Iterator[None]:
@@ -93,35 +126,10 @@ class EditedCode:
         """Exit status and output of `python` with these words, in the copied folder."""
         own = {"PYTHONPATH": str(self.root), "NUMBA_CACHE_DIR": str(self.compiled)}
         environment = {**os.environ, **own, "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
-        if not FORKS:
-            done = subprocess.run(
-                [sys.executable, *words], cwd=self.root, env=environment, capture_output=True, text=True, check=False
-            )
-            return done.returncode, done.stdout + done.stderr
-        if self._server is None:
-            command = [sys.executable, "-c", SERVER, *self._libraries]
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-            self._server = subprocess.Popen(command, cwd=self.root, env=environment, text=True, **pipes)
-        assert self._server.stdin and self._server.stdout
-        asked = {"words": words, "folder": str(self.root), "environment": environment, "output": str(self._output)}
-        self._server.stdin.write(json.dumps(asked) + "\n")
-        self._server.stdin.flush()
-        status = int(self._server.stdout.readline())
-        return status, self._output.read_text(encoding="utf-8")
+        return self._python.run(self.root, self._output, environment, *words)
 
     def close(self) -> None:
-        if self._server is not None:
-            self._server.communicate()
-
-    def _take_over(self, source: Path) -> None:
-        """Use the machine code that the tests have made of the same sources so far; the copies have their times."""
-        made = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
-        if made.name != f"lib-{self._sound}":
-            return
-        for room in (path.parent for path in (source / "lib").rglob("*.py")):
-            if (kept := made / numba_name(room)).is_dir():
-                copy = self.compiled / made.name / numba_name(self.root / room.relative_to(source))
-                shutil.copytree(kept, copy, dirs_exist_ok=True)
+        self._python.close()
 
     def _carry_over(self, edited: set[Path]) -> None:
         """Let the edited code use the machine code of files that read no edited one, directly or through others."""
@@ -135,6 +143,22 @@ class EditedCode:
             return [name for name in names if (room, name.partition(".")[0]) in stale]
 
         shutil.copytree(before, now, ignore=left_out)
+
+
+def take_over(source: Path, copy: Path, compiled: Path) -> None:
+    """Let a copy of the code use what the tests have compiled of the source so far, from a folder of its own.
+
+    For copies with the times of the source, in which no kernel differs. What they compile stays in that folder.
+    """
+    made = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
+    if made.name != f"lib-{_digest(source / 'lib')}":
+        return
+    now = compiled / f"lib-{_digest(copy / 'lib')}"
+    half = shutil.ignore_patterns("*.tmp.*")  # what another process is writing there
+    for room in {path.parent for name in ("lib", "experiments") for path in (copy / name).rglob("*.py")}:
+        kept = made / numba_name(source / room.relative_to(copy))
+        if kept.is_dir():
+            shutil.copytree(kept, now / numba_name(room), ignore=half, dirs_exist_ok=True)
 
 
 def numba_name(folder: Path) -> str:
@@ -154,15 +178,22 @@ def readers(root: Path, files: Iterable[Path]) -> set[Path]:
 
 def imported(path: Path, root: Path) -> set[Path]:
     """Files below the root that a file may import from, wherever in it."""
+    names = imported_names(path.read_text(encoding="utf-8"), path.relative_to(root).parts)
+    places = [root.joinpath(*name.split(".")) for name in names]
+    files = {file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")}
+    return {file for file in files if file.is_file()}
+
+
+@functools.cache  # an edit changes one file of hundreds
+def imported_names(text: str, place: tuple[str, ...]) -> frozenset[str]:
+    """Modules, and what may be one, that a source imports; its place is its path below the root."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 names.update(itertools.accumulate(alias.name.split("."), "{}.{}".format))
         elif isinstance(node, ast.ImportFrom):
-            package = ".".join(path.relative_to(root).parts[: -node.level]) if node.level else ""
+            package = ".".join(place[: -node.level]) if node.level else ""
             module = ".".join(filter(None, (package, node.module)))
             names |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
-    places = [root.joinpath(*name.split(".")) for name in names]
-    files = {file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")}
-    return {file for file in files if file.is_file()}
+    return frozenset(names)

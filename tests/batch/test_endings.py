@@ -26,6 +26,7 @@ from lib.batch.kernels import LONGEST, clear_kernels, private_kernels
 from lib.machine import locked
 from lib.runs.endings import Terminated, in_one_line, terminable
 from lib.training.checkpoint import load_checkpoint, save_checkpoint
+from tests.edited_code import take_over
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and file locks of Unix")
 
@@ -64,10 +65,19 @@ def output_of(temporary: Path) -> Path:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Path:
-    """A small book: a chapter that is quick, and one that takes for ever, with a child process, until `go` is there."""
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small book: a chapter that is quick, and one that takes for ever, with a child process, until `go` is there.
+
+    Its pages use none of the libraries that are loaded before processes are forked.
+    """
     for code in ("lib", "experiments"):
         shutil.copytree(ROOT / code, tmp_path / code, ignore=shutil.ignore_patterns("__pycache__"))
+    forking = tmp_path / "lib" / "batch" / "side_by_side.py"
+    text = forking.read_text(encoding="utf-8")
+    assert text.count("\nLIBRARIES = (") == 1
+    forking.write_text(text.replace("\nLIBRARIES = (", "\nLIBRARIES = () and ("), encoding="utf-8")
+    take_over(ROOT, tmp_path, tmp_path / "compiled")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "compiled"))
     shutil.copy(ROOT / "requirements.lock", tmp_path)
     for folder in ("book/claims", "notebooks"):
         (tmp_path / folder).mkdir(parents=True)
