@@ -19,6 +19,7 @@ from lib.theory import history_state_size
 from lib.training import multiply_adds
 
 VOCABULARY, WIDTH, DEPTH, WINDOW, ORDER = 256, 64, 2, 64, 4  # of the models that are built for the table
+APART = 16  # tokens between those whose multiply-adds are counted
 LONG = 100_000  # tokens, up to which states are counted
 NATS = 1.0  # that a number of a state is taken to hold
 ARCHITECTURES = {
@@ -71,16 +72,16 @@ def full_at(name: str) -> float:
 
 
 def token_cost(name: str) -> tuple[int, int]:
-    """Multiply-adds c_0 and c_1 of c = c_0 + c_1 l, the step that reads token l, beyond the window.
+    """Multiply-adds c_0 and c_1 of c = c_0 + c_1 l, the step that reads token l, once a window is full.
 
     Raises ValueError where the counts are no straight line.
     """
-    places = [2 * WINDOW, 3 * WINDOW, 4 * WINDOW]
+    places = [WINDOW, WINDOW + APART, WINDOW + 2 * APART]
     counts = multiply_adds(model(name), [place - 1 for place in places])
     steps = np.diff(counts)
-    if steps[0] != steps[1] or steps[0] % WINDOW:
+    if steps[0] != steps[1] or steps[0] % APART:
         raise ValueError(f"{name}: multiply-adds {counts} of tokens {places} do not lie on a line")
-    slope = int(steps[0]) // WINDOW
+    slope = int(steps[0]) // APART
     return counts[0] - slope * places[0], slope
 
 
