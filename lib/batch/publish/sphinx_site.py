@@ -95,7 +95,7 @@ def _begin_with_what_is_said(
     The page itself is rendered by now; what changes here is read by nobody but the extension that describes it.
     """
     first = doctree.next_node(nodes.paragraph) if doctree is not None else None
-    if first is None or not isinstance(first[0], nodes.strong) or not first[0].astext().startswith("Claim"):
+    if first is None or not re.match(r"Claim\s*\(", first.astext()):
         return
     for place, child in enumerate(first.children):
         if isinstance(child, nodes.Text) and CLOSED in child.astext():
