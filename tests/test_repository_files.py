@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from lib import ROOT
 from lib.batch.cli import main
+from lib.batch.pages import Page
 from lib.report.claims import WORDS
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -91,6 +92,33 @@ def test_the_oldest_and_the_newest_python_are_those_that_the_package_allows() ->
     ]
     (job,) = yaml.safe_load((ROOT / ".github/workflows/versions.yml").read_text("utf-8"))["jobs"].values()
     assert job["strategy"]["matrix"]["python"] == [f"3.{low}", f"3.{int(high) - 1}"]
+
+
+def example(name: str, text: str) -> Page:
+    """The chapter that CONTRIBUTING.md prints, as a page."""
+    (chapter,) = re.findall(r"^````markdown\n(.*?)^````$", text, re.MULTILINE | re.DOTALL)
+    page = Page(name, ROOT)
+    page.__dict__["text"] = chapter
+    return page
+
+
+def test_the_chapter_that_contributors_begin_with_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("matplotlib.pyplot.show", lambda: None)
+    page = example("notebooks/two_point/two_states", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    assert page.parameters == {"seed": 0}
+    names: dict[str, object] = {}
+    for cell in page.notebook().cells:
+        if cell.cell_type == "code":
+            exec(cell.source, names)
+    assert len(names["plt"].gcf().axes[0].lines[0].get_ydata()) == 19
+    names["plt"].close("all")
+
+
+def test_recipes_name_files_and_commands_that_there_are() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"-m lib (\w+)", text)) <= set(main.commands)
+    named = set(re.findall(r"`((?:[\w.-]+/)+[\w.-]*)`", text)) | set(re.findall(r"\]\(([\w./-]+)\)", text))
+    assert len(named) > 5 and not [path for path in named if not (ROOT / path).exists()]
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import BrowserContext
 
 from lib import ROOT
+from lib.batch.publish.address import COLAB, NOTEBOOK_BRANCH
 from lib.report.claims import WORDS
 
 from .accessibility import violations
@@ -134,7 +135,8 @@ def test_launch_buttons_open_the_source_of_this_very_page(opened: Visit) -> None
     assert links
     source = opened.name.removesuffix(".html") + ".md"
     assert (ROOT / source).exists()
-    assert all(link.endswith(source) for link in links), links
+    notebook = f"/blob/{NOTEBOOK_BRANCH}/{source.removesuffix('.md')}.ipynb"  # Colab opens no text notebooks
+    assert all(link.endswith(notebook if link.startswith(COLAB) else source) for link in links), links
 
 
 def test_the_scorecard_links_to_checks_that_exist(visit: Visit) -> None:

@@ -28,6 +28,7 @@ from lib.machine import write_whole
 CITATION = ROOT / "CITATION.cff"
 CHANGELOG, FEED = "book/changelog", "changelog.xml"
 NOT_FOUND = "404"
+CLOSED = "). "  # ends the place of a claim in its paper
 ATOM = "http://www.w3.org/2005/Atom"
 RELATIVE_ADDRESS = re.compile(r'<meta property="og:url" content="(?!https?:)[^"]*" />\s*')
 OUTSIDE_SITEMAP = ["search.html", "genindex.html", "prf-prf.html", f"{NOT_FOUND}.html"]
@@ -41,6 +42,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     for name in ("sphinxext.opengraph", "notfound.extension", *(["sphinx_sitemap"] if address else [])):
         app.setup_extension(name)
     app.connect("config-inited", lambda app, config: _set_address(config, address), priority=400)
+    app.connect("html-page-context", _begin_with_what_is_said, priority=400)
     app.connect("html-page-context", _cite)
     app.connect("html-page-context", _mend_metatags, priority=900)
     app.connect("html-page-context", _mend_not_found, priority=900)
@@ -85,6 +87,22 @@ def _cite(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any]
         context["body"] += f'<p class="cite-chapter">How to cite: {line}</p>'
 
 
+def _begin_with_what_is_said(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Drop "Claim (paper, place)." where a chapter begins so: descriptions have room for the first words only.
+
+    The page itself is rendered by now; what changes here is read by nobody but the extension that describes it.
+    """
+    first = doctree.next_node(nodes.paragraph) if doctree is not None else None
+    if first is None or not re.match(r"Claim\s*\(", first.astext()):
+        return
+    for place, child in enumerate(first.children):
+        if isinstance(child, nodes.Text) and CLOSED in child.astext():
+            first.children[: place + 1] = [nodes.Text(child.astext().partition(CLOSED)[2])]
+            return
+
+
 def _mend_metatags(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     """An address that is no address says nothing; the feed is announced where there is one."""
     context["metatags"] = RELATIVE_ADDRESS.sub("", context.get("metatags", ""))
@@ -127,9 +145,9 @@ def releases(app: Sphinx, doctree: nodes.document) -> Iterator[Release]:
     (page,) = (node for node in doctree.children if isinstance(node, nodes.section))
     for section in (node for node in page.children if isinstance(node, nodes.section)):
         title = section.next_node(nodes.title).astext()
-        match = re.fullmatch(r"(\d+\.\d+\.\d+) · (\d{4}-\d{2}-\d{2})", title)
+        match = re.fullmatch(r"Version (\d+\.\d+\.\d+) · (\d{4}-\d{2}-\d{2})", title)
         if match is None:
-            raise ExtensionError(f"{CHANGELOG}: a title like `0.3.0 · 2026-11-22` is allowed, got {title!r}")
+            raise ExtensionError(f"{CHANGELOG}: a title like `Version 0.3.0 · 2026-11-22` is allowed, got {title!r}")
         content = "".join(app.builder.render_partial(node)["fragment"] for node in section.children[1:])
         yield Release(match[1], match[2], section["ids"][0], content)
 

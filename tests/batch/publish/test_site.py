@@ -21,11 +21,13 @@ HOME, PAGES = "https://github.com/someone/book", "https://someone.github.io/book
 PLACES = {
     "index": "# A book\n\nWhat *it* says first.\n\n```{toctree}\nbook/changelog\nnotebooks/part/chapter\n```\n",
     "book/changelog": (
-        "# Changelog\n\nNewest first.\n\n## 0.2.0 · 2026-02-03\n\n"
+        "# Changelog\n\nNewest first.\n\n## Version 0.2.0 · 2026-02-03\n\n"
         "- {doc}`A chapter </notebooks/part/chapter>` & more.\n\n"
-        "## 0.1.0 · 2025-12-31\n\n- It begins.\n"
+        "## Version 0.1.0 · 2025-12-31\n\n- It begins.\n"
     ),
-    "notebooks/part/chapter": "# Linear RNNs\n\nA linear network forgets.\n",
+    "notebooks/part/chapter": (
+        "# Linear RNNs\n\n**Claim** ([Shen](https://example.org), Fig. 3(a) and 9). A linear network forgets.\n"
+    ),
 }
 
 
@@ -76,6 +78,7 @@ def test_every_page_has_a_title_and_a_description_with_and_without_an_address(
             assert f'<meta name="description" content="{text}' in head(built, name)
             assert f'<meta property="og:description" content="{text}' in head(built, name)
             assert '<meta property="og:title"' in head(built, name)
+        assert "<strong>Claim</strong>" in (built[0] / "notebooks/part/chapter.html").read_text(encoding="utf-8")
 
 
 def test_with_an_address_there_are_pictures_a_list_of_pages_and_a_feed(published: Built) -> None:
@@ -138,6 +141,7 @@ def test_the_feed_has_an_entry_for_each_version(published: Built) -> None:
     assert root.findtext("a:author/a:name", namespaces=names) == citation()["authors"][0]["name"]
     entries = root.findall("a:entry", names)
     told = [[entry.findtext(f"a:{name}", namespaces=names) for name in ("title", "updated")] for entry in entries]
+    assert "#version-0-2-0-2026-02-03" in entries[0].find("a:link", names).get("href")  # not a number of the page
     assert told == [["Version 0.2.0", "2026-02-03T00:00:00Z"], ["Version 0.1.0", "2025-12-31T00:00:00Z"]]
     assert root.findtext("a:updated", namespaces=names) == told[0][1]
     page = (published[0] / "book/changelog.html").read_text(encoding="utf-8")
@@ -162,8 +166,8 @@ def test_what_a_feed_says_is_escaped_once() -> None:
 
 
 def test_a_title_without_a_day_stops_the_build(tmp_path: Path) -> None:
-    with pytest.raises(ExtensionError, match=r"0\.2\.0, soon"):
-        build(tmp_path, HOME, **{"book/changelog": "# Changelog\n\n## 0.2.0, soon\n\nMuch.\n"})
+    with pytest.raises(ExtensionError, match=r"Version 0\.2\.0, soon"):
+        build(tmp_path, HOME, **{"book/changelog": "# Changelog\n\n## Version 0.2.0, soon\n\nMuch.\n"})
 
 
 def test_an_address_that_is_none_stops_the_build_before_it_begins(tmp_path: Path) -> None:
@@ -178,6 +182,6 @@ def test_the_citation_is_of_the_version_that_the_changelog_begins_with() -> None
     assert days == sorted(days, reverse=True) and all(days)
     book = citation()
     package = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert titles[0] == f"{book['version']} · {book['date-released']}" and book["version"] == package["version"]
+    assert titles[0] == f"Version {book['version']} · {book['date-released']}" and book["version"] == package["version"]
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     assert (book["title"], book["authors"][0]["name"]) == (config["title"], config["author"])
