@@ -162,17 +162,23 @@ def told_apart(column: str, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def decades(lowest: float, highest: float) -> list[float]:
-    """Powers of ten from one end of an axis to the other, for its labels."""
-    return [10.0**power for power in range(math.ceil(math.log10(lowest)), math.floor(math.log10(highest)) + 1)]
+def logarithmic(lowest: float, highest: float, labels: str = "~s") -> dict[str, Any]:
+    """Scale and axis between two positive numbers, with a label at powers of ten; ``labels`` as in D3, `.0e` for 1e-3.
+
+    Raises ValueError unless 0 < lowest < highest.
+    """
+    if not 0 < lowest < highest:
+        raise ValueError(f"a logarithmic axis: 0 < lowest < highest is needed, got {lowest} and {highest}")
+    first, last = math.ceil(math.log10(lowest)), math.floor(math.log10(highest))
+    powers = [10.0**power for power in range(first, last + 1, 1 + (last - first) // 8)]
+    scale = alt.Scale(type="log", domain=[lowest, highest], nice=False)
+    return {"scale": scale, "axis": alt.Axis(values=powers, format=labels)}
 
 
 def script() -> str:
     """All of the script that the charts of a page need, without anything from the network. Takes seconds."""
     bundle = vl_convert.javascript_bundle(START, vl_version=VEGA_LITE)
-    return (
-        f"(() => {{\n{bundle}\n}})();\n"  # no module, which a page opened from disk may not load, but names of its own
-    )
+    return f"(() => {{\n{bundle}\n}})();\n"  # no module, which a page from disk may not load, but its own names
 
 
 def script_version() -> str:
@@ -235,6 +241,7 @@ def _looking_as_in_the_book(chart: Any) -> Any:
         legend={**words, "orient": "bottom", "columns": 2, "symbolSize": 500, "labelLimit": 300},
         view={"stroke": None},
         text={"color": text},
+        mark={"color": next(styles(1))["color"]},
         line={"strokeWidth": style["lines.linewidth"] + 0.3},
     )
 

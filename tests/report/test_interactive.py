@@ -35,10 +35,11 @@ def words(svg: str) -> str:
     return " ".join(re.findall(r">([^<>]+)</t", svg))
 
 
-def rows(chart: Mapping[str, Any], name: str) -> list[dict[str, str]]:
-    """The table of a chart that has a column of this name."""
+def rows(chart: Mapping[str, Any], name: str, value: str = "") -> list[dict[str, str]]:
+    """The table of a chart that has a column of this name, and this value somewhere in it."""
     tables = (list(csv.DictReader(io.StringIO(text))) for text in chart["datasets"].values())
-    return next(table for table in tables if name in table[0])
+    held = (table for table in tables if name in table[0])
+    return next(table for table in held if not value or any(value in row.values() for row in table))
 
 
 @pytest.mark.parametrize(("power", "sign", "value"), [(1, "plus", 2), (2, "minus", -4), (3, "minus", -8)])
