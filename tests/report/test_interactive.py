@@ -104,6 +104,14 @@ def test_a_choice_needs_different_options_and_a_start_among_them(options: list[s
         choice("p", "p", options, start)
 
 
+@pytest.mark.parametrize("name", ["width", "two words", ""])
+def test_a_name_that_vega_has_for_something_else_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="name"):
+        slider(name, "width", [1, 2], 1)
+    with pytest.raises(ValueError, match="name"):
+        choice(name, "width", [1, 2], 1)
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
