@@ -8,7 +8,7 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
-from lib.report.figures.interactive import Playable, chosen, decades, readout, slider, told_apart
+from lib.report.figures.interactive import Playable, chosen, logarithmic, readout, slider, told_apart
 from lib.theory.attention import forms
 from lib.theory.attention.uniform import log_magnitude
 
@@ -52,11 +52,9 @@ def disc(t: int = 2, longest: int = 10_000) -> Playable:
              for x, m, p, e in zip(z.flat, *map(np.ravel, exponents), strict=True)]  # fmt: skip
     said = readout({**grid, "text": np.reshape(words, z.shape)}, *settings)
     lines = chosen(gradients(t, longest), *settings).mark_line(clip=True, aria=False)
-    powers = alt.Scale(type="log", domain=[LOWEST, HIGHEST], nice=False)
-    steps = alt.Scale(type="log", domain=[t, longest], nice=False)
     curves = lines.encode(
-        x=alt.X("T:Q", title="time T = t + k (steps)", scale=steps, axis=alt.Axis(values=decades(t, longest))),
-        y=alt.Y("size:Q", title="gradient |p(λ)|", scale=powers, axis=alt.Axis(format=".0e", tickCount=6)),
+        x=alt.X("T:Q", title="time T = t + k (steps)", **logarithmic(t, longest)),
+        y=alt.Y("size:Q", title="gradient |p(λ)|", **logarithmic(LOWEST, HIGHEST, ".0e")),
         **told_apart("curve", CURVES),
     )
     place = chosen({**grid, "x": z.real.round(4), "y": z.imag.round(4)}, *settings)

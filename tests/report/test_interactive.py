@@ -35,10 +35,11 @@ def words(svg: str) -> str:
     return " ".join(re.findall(r">([^<>]+)</t", svg))
 
 
-def rows(chart: Mapping[str, Any], name: str) -> list[dict[str, str]]:
-    """The table of a chart that has a column of this name."""
+def rows(chart: Mapping[str, Any], name: str, value: str = "") -> list[dict[str, str]]:
+    """The table of a chart that has a column of this name, and this value somewhere in it."""
     tables = (list(csv.DictReader(io.StringIO(text))) for text in chart["datasets"].values())
-    return next(table for table in tables if name in table[0])
+    held = (table for table in tables if name in table[0])
+    return next(table for table in held if not value or any(value in row.values() for row in table))
 
 
 @pytest.mark.parametrize(("power", "sign", "value"), [(1, "plus", 2), (2, "minus", -4), (3, "minus", -8)])
@@ -101,6 +102,14 @@ def test_a_slider_needs_even_steps_and_a_start_among_them(values: list[float], s
 def test_a_choice_needs_different_options_and_a_start_among_them(options: list[str], start: str) -> None:
     with pytest.raises(ValueError, match="choice p"):
         choice("p", "p", options, start)
+
+
+@pytest.mark.parametrize("name", ["width", "two words", ""])
+def test_a_name_that_vega_has_for_something_else_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="name"):
+        slider(name, "width", [1, 2], 1)
+    with pytest.raises(ValueError, match="name"):
+        choice(name, "width", [1, 2], 1)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -29,8 +29,9 @@ CHART, PICTURE = "application/vnd.vegalite.v5+json", "image/svg+xml"
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 CLASS, READOUT = "playable", "readout"
 LARGEST = 250_000  # characters that describe one chart: a page loads them at every visit
+TAKEN = {"width", "height", "padding", "autosize", "background", "cursor", "datum", "event", "item", "parent"}
 DIGITS = 4  # of the numbers in a chart
-DASHES = {"-": [1, 0], "--": [7, 3], "-.": [7, 2, 2, 2], ":": [2, 2]}
+DASHES: dict[str, list[float]] = {"-": [1, 0], "--": [7, 3], "-.": [7, 2, 2, 2], ":": [2, 2]}
 
 START = f"""
 for (const data of document.querySelectorAll('script.{CLASS}')) {{
@@ -91,8 +92,9 @@ class Playable:
 def slider(name: str, label: str, values: ArrayLike, start: float) -> alt.Parameter:
     """A slider over evenly spaced numbers; ``name`` is the column of the table that it chooses from.
 
-    Raises ValueError where the numbers do not rise by equal steps or ``start`` is not one of them.
+    Raises ValueError where the numbers do not rise by equal steps, ``start`` is not one of them, or the name is none.
     """
+    _refuse_name(name)
     numbers = np.asarray(values, dtype=np.float64)
     steps = np.diff(numbers)
     if numbers.ndim != 1 or numbers.size < 2 or not (steps[0] > 0 and np.allclose(steps, steps[0], rtol=1e-6, atol=0)):
@@ -106,8 +108,9 @@ def slider(name: str, label: str, values: ArrayLike, start: float) -> alt.Parame
 def choice(name: str, label: str, options: Sequence[Any], start: Any) -> alt.Parameter:
     """A list of words or numbers to choose from; ``name`` is the column of the table.
 
-    Raises ValueError where there is nothing to choose or ``start`` is not among them.
+    Raises ValueError where there is nothing to choose, ``start`` is not among them, or the name is none.
     """
+    _refuse_name(name)
     if len(set(options)) < max(2, len(options)):
         raise ValueError(f"choice {name}: two or more different options are allowed, got {_listed(options)}")
     if start not in options:
@@ -150,29 +153,43 @@ def readout(columns: Mapping[str, ArrayLike], *settings: alt.Parameter) -> alt.C
     return words.encode(text="text:N", x=alt.value(0), y=alt.value(-17 * rows - 8))
 
 
-def told_apart(column: str, names: Sequence[str]) -> dict[str, Any]:
-    """Encodings by which curves of these names differ in colour and in stroke, as in all figures, with a legend."""
-    looks = list(styles(len(names)))
+def told_apart(column: str, names: Sequence[str], looks: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """Encodings by which curves of these names differ in colour and in stroke, as in all figures, with a legend.
+
+    looks: colour and line style of each, as `figures.looks` gives them; else those of `figures.styles`.
+    """
+    given = list(looks) or list(styles(len(names)))
     legend = alt.Legend(title=None, values=list(names))
-    colours = alt.Scale(domain=list(names), range=[look["color"] for look in looks])
-    strokes = alt.Scale(domain=list(names), range=[DASHES.get(look["linestyle"], [4, 2, 1, 2]) for look in looks])
+    colours = alt.Scale(domain=list(names), range=[look["color"] for look in given])
+    strokes = alt.Scale(domain=list(names), range=[_dashes(look["linestyle"]) for look in given])
     return {
         "color": alt.Color(f"{column}:N", scale=colours, legend=legend),
         "strokeDash": alt.StrokeDash(f"{column}:N", scale=strokes, legend=legend),
     }
 
 
-def decades(lowest: float, highest: float) -> list[float]:
-    """Powers of ten from one end of an axis to the other, for its labels."""
-    return [10.0**power for power in range(math.ceil(math.log10(lowest)), math.floor(math.log10(highest)) + 1)]
+def _dashes(stroke: Any) -> list[float]:
+    """Pixels drawn and left out, of one of Matplotlib's line styles."""
+    return DASHES[stroke] if isinstance(stroke, str) else [2.0 * length for length in stroke[1]]
+
+
+def logarithmic(lowest: float, highest: float, labels: str = "~s") -> dict[str, Any]:
+    """Scale and axis between two positive numbers, with a label at powers of ten; ``labels`` as in D3, `.0e` for 1e-3.
+
+    Raises ValueError unless 0 < lowest < highest.
+    """
+    if not 0 < lowest < highest:
+        raise ValueError(f"a logarithmic axis: 0 < lowest < highest is needed, got {lowest} and {highest}")
+    first, last = math.ceil(math.log10(lowest)), math.floor(math.log10(highest))
+    powers = [10.0**power for power in range(first, last + 1, 1 + (last - first) // 8)]
+    scale = alt.Scale(type="log", domain=[lowest, highest], nice=False)
+    return {"scale": scale, "axis": alt.Axis(values=powers, format=labels)}
 
 
 def script() -> str:
     """All of the script that the charts of a page need, without anything from the network. Takes seconds."""
     bundle = vl_convert.javascript_bundle(START, vl_version=VEGA_LITE)
-    return (
-        f"(() => {{\n{bundle}\n}})();\n"  # no module, which a page opened from disk may not load, but names of its own
-    )
+    return f"(() => {{\n{bundle}\n}})();\n"  # no module, which a page from disk may not load, but its own names
 
 
 def script_version() -> str:
@@ -189,6 +206,11 @@ def page_outputs(notebook: NotebookNode) -> NotebookNode:
                 markup = f'<script type="application/json" class="{CLASS}">{text}</script>'
                 cell.outputs.append(new_output("display_data", {"text/html": markup}))
     return notebook
+
+
+def _refuse_name(name: str) -> None:
+    if not name.isidentifier() or name in TAKEN:
+        raise ValueError(f"setting: a name without blanks and none of Vega's {_listed(sorted(TAKEN))}, got {name!r}")
 
 
 def _condition(table: Mapping[str, Any], setting: alt.Parameter) -> str:
@@ -235,6 +257,7 @@ def _looking_as_in_the_book(chart: Any) -> Any:
         legend={**words, "orient": "bottom", "columns": 2, "symbolSize": 500, "labelLimit": 300},
         view={"stroke": None},
         text={"color": text},
+        mark={"color": next(styles(1))["color"]},
         line={"strokeWidth": style["lines.linewidth"] + 0.3},
     )
 

@@ -1,0 +1,1 @@
+"""Bipartite against two-point information: what the chapter of this name draws."""

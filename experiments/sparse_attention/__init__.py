@@ -1,0 +1,1 @@
+"""Sparse attention: what the chapter of this name draws."""
