@@ -10,10 +10,27 @@ AS_ROOT  = $(if $(filter 0,$(shell id -u)), --allow-root)
 # What Python has compiled is kept, also where the environment forbids it: here a hundred processes import the same.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: book test test-fast lab serve benchmarks lint clean
+.PHONY: book pages notebooks release test test-fast lab serve benchmarks lint clean
 
 book: $(READY)
 	$(RUN) -m lib book --profile $(PROFILE)
+
+# What is published: every page anew, so that the list of pages is whole.
+pages: $(READY)
+	$(RUN) -m lib book --profile laptop --clean
+
+# The executed notebooks of the pages that were built, alone on a branch of `origin`: there Colab finds them.
+NOTEBOOKS := git --work-tree=_build/html/_sources
+notebooks: export GIT_INDEX_FILE = $(abspath _build/notebooks.index)
+notebooks:
+	rm -f $(GIT_INDEX_FILE)
+	$(NOTEBOOKS) add --force -- ':(glob)**/*.ipynb'
+	tree=$$($(NOTEBOOKS) write-tree) && commit=$$(git -c user.name=book -c user.email=book@localhost commit-tree -m "Notebooks of $$(git rev-parse --short HEAD)" $$tree) \
+	  && git push --quiet --force origin $$commit:refs/heads/notebooks
+
+release: pages
+	$(RUN) -m lib print -o _build/release/memory-of-sequence-models.pdf
+	cd _build && $(abspath $(RUN)) -m zipfile -c release/memory-of-sequence-models.zip html
 
 test: $(READY) lint
 	$(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not browser"

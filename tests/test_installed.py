@@ -51,7 +51,7 @@ def test_the_wheel_holds_every_package_and_setting(tmp_path: Path) -> None:
     (tree / "lib" / "theory" / "table.yml").write_text("a: 1\n")
     held = wheel_of(tree, tmp_path / "wheel")
     assert {
-        "lib/report/book.mplstyle",
+        "lib/report/figures/book.mplstyle",
         "lib/report/scorecard/scorecard.html",
         "lib/report/scorecard/filters.js",
     } <= held

@@ -36,7 +36,7 @@ BELOW = {
 CYCLES = [{"lib.processes.gaussian.hierarchical", "lib.processes.gaussian.on_device"}]
 """A law makes its form on a device, and that form is a form of the law: each names the other, one of them late."""
 
-FILES, LINES = 202, 28_304  # of lib; the lines are those of its Python files
+FILES, LINES = 207, 29_070  # of lib; the lines are those of its Python files
 ENTRIES, LONGEST, SHORT = 14, 320, 70
 LOOSE = 6  # files of lib that belong to no room
 EXCEPTIONS: dict[str, str] = {
@@ -340,5 +340,5 @@ def test_a_change_of_a_figure_runs_few_pages_again(figures: Path, read_by_pages:
 
 
 def test_a_change_of_what_all_figures_share_runs_all_pages_again(read_by_pages: dict[str, set[Path]]):
-    shared = ROOT / "lib" / "report" / "figures.py"
+    shared = ROOT / "lib" / "report" / "figures" / "__init__.py"
     assert read_by_pages and all(shared in read for read in read_by_pages.values())

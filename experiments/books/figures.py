@@ -14,7 +14,7 @@ from experiments.books.runs import Counted, Network, Networks
 from experiments.books.statements import Pair
 from lib.report import figures
 
-NLL = "NLL (nats a token)"
+NLL = "NLL (nats per token)"
 
 
 def styles_of(networks: Iterable[Network]) -> dict[Network, dict[str, Any]]:

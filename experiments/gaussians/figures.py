@@ -30,7 +30,7 @@ EXACT: dict[str, dict[str, Any]] = {
     "last 64 tokens": {"color": "#888888", "linestyle": ":", "linewidth": 0.8},
 }
 """Lines of predictors of known memory, by what they know."""
-LOSS = "KL (nats a number)"
+LOSS = "KL (nats per number)"
 VARIANTS = "*psd"
 Curve = Callable[[GaussianRun], float]
 LIMIT: dict[str, Any] = {"color": "#444444", "linestyle": "-", "linewidth": 0.9}
@@ -157,7 +157,7 @@ def draw_early_and_late(
         axes.set(xlabel=f"KL, positions 1 to 16\n$L$ = {length}")
         logarithmic(axes, "x")
     logarithmic(panels[0], "y")
-    panels[0].set_ylabel("KL, second half\n(nats a number)")
+    panels[0].set_ylabel("KL, second half\n(nats per number)")
     legend_above(panels, models, 3, line=False)
 
 

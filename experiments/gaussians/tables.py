@@ -205,7 +205,7 @@ def information_table(models: Models, length: int) -> str:
         ("own, at least", lambda runs: _estimates(runs, "own_information_lower")),
         ("own, at most", lambda runs: _estimates(runs, "own_information_upper")),
         ("captured, of what there is", lambda runs: f"{captured(runs) / runs[0].information:.2f}"),
-        ("captured, nats a number", lambda runs: f"{captured(runs) / runs[0].state():.4f}"),
+        ("captured, nats per number", lambda runs: f"{captured(runs) / runs[0].state():.4f}"),
     ]
     return table(columns, _groups(models, [length]))
 

@@ -1,17 +1,14 @@
-"""What a generated token costs: multiply-adds counted in the running model, and processor time by position."""
+"""What a generated token costs: weights it meets, processor time by position, and a text that is read again."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.flop_counter import FlopCounterMode
 
 from lib.checks import whole_number
 from lib.training import generate
@@ -75,24 +72,6 @@ def token_seconds(model: Any, batch: int, length: int, seed: int | np.random.Gen
     clocked = Clocked(model)
     generate(clocked, batch, steps, seed, batch=batch)
     return np.diff([*clocked.times, time.thread_time()])
-
-
-def multiply_adds(model: Any, positions: Iterable[int], device: torch.device | str = "cpu") -> list[int]:
-    """Multiply-adds in the matrix products of one step of one sequence, after each number of tokens read before.
-
-    Counted by torch while the model runs. Sums of products that are not a matrix product, such as a state that decays
-    number by number, are not in it. device: where the model is. Cost: as many steps as the largest position.
-    """
-    wanted = [whole_number(position, "positions", 0) for position in positions]
-    counts, state = {}, model.initial_state(1)
-    token = torch.zeros(1, dtype=torch.int64, device=device)
-    with torch.no_grad():
-        for position in range(max(wanted, default=-1) + 1):
-            with FlopCounterMode(display=False) if position in wanted else nullcontext() as counter:
-                _, state = model.step(token, state)
-            if counter is not None:
-                counts[position] = counter.get_total_flops() // 2  # a multiplication and an addition
-    return [counts[position] for position in wanted]
 
 
 def matrix_sizes(model: Any) -> int:

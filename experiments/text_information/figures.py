@@ -28,7 +28,7 @@ def draw_losses(axes: Axes, runs: Sequence[TextRun]) -> None:
     """Nats a token by position."""
     for run, style in zip(runs, figures.looks(run.family for run in runs), strict=True):
         axes.semilogx(*run.loss_by_position(), **style, markersize=3.5, linewidth=1.2, label=run.name)
-    axes.set(xlabel="position in the window (tokens)", ylabel=r"$-\ln q(x_t \mid x_{<t})$ (nats a token)")
+    axes.set(xlabel="position in the window (tokens)", ylabel=r"$-\ln q(x_t \mid x_{<t})$ (nats per token)")
 
 
 def draw_information(axes: Axes, runs: Sequence[TextRun], estimator: str, published: bool = True) -> None:
@@ -82,7 +82,7 @@ def draw_quality(axes: Axes, runs: Sequence[TextRun], estimator: str) -> None:
                 law.exponent, color=GREY, linestyle=PRINTED[law.text], linewidth=1, label=f"printed, {law.text}"
             )
     axes.axhline(0.0, color="#999999", linewidth=0.6)
-    axes.set(xlabel="loss (nats a character)")
+    axes.set(xlabel="loss (nats per character)")
 
 
 def draw_splits(axes: Axes, run: TextRun, estimator: str) -> None:

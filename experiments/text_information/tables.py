@@ -22,8 +22,8 @@ def model_table(runs: Sequence[TextRun]) -> str:
         ("numbers in the state", _count("state_size")),
         ("tokens of training", _count("training_tokens")),
         ("characters a token", lambda run: f"{run.token_length:.2f}"),
-        ("nats a token", lambda run: f"{run.result['second_half_loss']:.3f}"),
-        ("nats a character", lambda run: f"{run.loss:.3f}"),
+        ("nats per token", lambda run: f"{run.result['second_half_loss']:.3f}"),
+        ("nats per character", lambda run: f"{run.loss:.3f}"),
         ("windows", lambda run: run.result["windows"]),
         ("documents", lambda run: run.result["documents"]),
         ("tokens a window", lambda run: run.parameters["longest"]),
@@ -35,7 +35,7 @@ def information_table(runs: Sequence[TextRun], estimators: Sequence[str] = ("dir
     """Loss, estimates at the largest equal halves in nats, and exponents, all with 95 % intervals."""
     columns: list[Column] = [
         MODEL,
-        ("nats a character", lambda run: f"{run.loss:.3f}"),
+        ("nats per character", lambda run: f"{run.loss:.3f}"),
         ("longest $L$", _longest),
         *((f"{ESTIMATORS[key]} at it (nats)", partial(at_longest, estimator=key)) for key in estimators),
         *((rf"$\hat\beta$, {ESTIMATORS[key]}", partial(_exponent, estimator=key)) for key in estimators),

@@ -125,6 +125,27 @@ def book(profile: str, jobs: int | None, record: bool, clean: bool) -> None:
     click.echo(f"The book is ready: {first.as_uri()}")
 
 
+@main.command(name="print")
+@click.option(
+    "-o",
+    "--output",
+    default=ROOT / "_build" / "memory-of-sequence-models.pdf",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where the PDF goes [default: _build].",
+)
+def print_pages(output: Path) -> None:
+    """Print the built pages into one PDF, with the bookmarks of the table of contents."""
+    from lib.batch.book import BUILD
+    from lib.batch.publish.address import pages_url, repository_url
+    from lib.batch.publish.printing import print_book
+
+    def tell(page: str, sheets: int) -> None:
+        click.echo(f"{sheets:>6} {page}")
+
+    sheets = print_book(BUILD / "html", output, pages_url(repository_url()), tell)
+    click.echo(f"{sheets} sheets: {output}")
+
+
 @main.command()
 @click.option("--paper", default=None, help="Only the claims of one paper, such as shen2019.")
 def claims(paper: str | None) -> None:

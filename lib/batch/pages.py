@@ -114,19 +114,20 @@ def _hint(name: str, known: Mapping[str, Any] | list[str]) -> str:
 def table_of_contents() -> list[str]:
     """Page names in reading order, from `_toc.yml`."""
     contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    return list(_files(contents))
+    return list(files_in(contents))
 
 
-def _files(node: Any) -> Iterator[str]:
+def files_in(node: Any) -> Iterator[str]:
+    """Names of the pages in a part of the contents, in reading order."""
     if isinstance(node, list):
         for item in node:
-            yield from _files(item)
+            yield from files_in(item)
     elif isinstance(node, dict):
         for key, value in node.items():
             if key in ("root", "file"):
                 yield str(value)
             elif isinstance(value, list):
-                yield from _files(value)
+                yield from files_in(value)
 
 
 def executable_pages() -> list[Page]:

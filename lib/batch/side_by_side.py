@@ -29,7 +29,7 @@ from lib.runs.endings import Terminated, end_with, terminable
 
 FORKS = sys.platform == "linux"  # on macOS a process that has loaded system libraries may not be forked
 FIRST_LOADED = ("lib.batch.kernels", "papermill", "ipykernel.kernelapp")
-LIBRARIES = ("matplotlib.pyplot", "numba", "pandas", "scipy.stats", "seaborn", "sympy", "torch")
+LIBRARIES = ("altair", "matplotlib.pyplot", "numba", "pandas", "scipy.stats", "seaborn", "sympy", "torch")
 INLINE = "module://matplotlib_inline.backend_inline"  # what a kernel sets before it imports Matplotlib
 LOOK = 0.5  # seconds between two looks whether Ctrl-C was lost
 

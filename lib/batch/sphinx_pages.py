@@ -7,8 +7,6 @@ same papermill runs, hands the executed copies to MyST-NB, and fails on a warnin
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +16,17 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util import logging
 
-from lib import ROOT
-from lib.batch.answer import Answer, LinkedErrata
 from lib.batch.book import BuildFailed, execute_book, executed_folder
 from lib.batch.execution import Job, Outcome
+from lib.batch.publish.address import colab_url, launch_options, on_its_own, repository_url
+from lib.batch.publish.answer import Answer, LinkedErrata
+from lib.machine import write_whole
+from lib.report.figures import interactive
 
 logger = logging.getLogger(__name__)
 TABLE_BOX = '<div class="pst-scrollable-table-container">'
 LOCAL_JUPYTER = "http://127.0.0.1:8888"
+PLAYING = f"playing-{interactive.script_version()}.js"
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -37,20 +38,22 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-read", _require_alternative_text)
     app.connect("html-page-context", _mend_bibliography)
     app.connect("html-page-context", _reach_tables)
+    app.connect("html-page-context", _let_play)
     app.connect("html-page-context", _offer_notebook, priority=400)
-    app.connect("html-page-context", _offer_local_jupyter, priority=900)
+    app.connect("html-page-context", _offer_jupyter, priority=900)
     app.connect("build-finished", _prune_mathjax, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def executed_notebook(_: str, *, path: str) -> nbformat.NotebookNode:
     """Reader for MyST-NB: the executed copy in place of the source text."""
-    return nbformat.read(path, as_version=4)
+    return interactive.page_outputs(nbformat.read(path, as_version=4))
 
 
 def _execute_pages(app: Sphinx, config: Any) -> None:
     profile = os.environ.get("BOOK_PROFILE", "smoke")
     try:
+        app._book_repository = repository_url()
         jobs = execute_book(profile, report=_report)
     except (BuildFailed, ValueError) as error:
         raise ExtensionError(str(error)) from error
@@ -58,9 +61,8 @@ def _execute_pages(app: Sphinx, config: Any) -> None:
     config.nb_custom_formats = {
         f"/{job.page.name}.md": [f"{__name__}.executed_notebook", {"path": str(job.notebook)}, False] for job in jobs
     }
-    config.html_theme_options["repository_url"] = url = repository_url()
-    if not url:  # nothing to launch from: the theme would stumble over a button without a repository
-        config.html_theme_options["launch_buttons"] = {}
+    options = config.html_theme_options
+    options.update(launch_options(app._book_repository, options.get("launch_buttons", {})))
 
 
 def _report(outcome: Outcome) -> None:
@@ -90,20 +92,6 @@ def _require_alternative_text(app: Sphinx, doctree: nodes.document) -> None:
             logger.warning("image without alternative text: %s", image.get("uri"), location=image)
 
 
-def repository_url() -> str:
-    """Where the sources are published: the setting BOOK_REPOSITORY, else git's `origin` if it is a web address."""
-    url = os.environ.get("BOOK_REPOSITORY", "")
-    if not url:
-        git = subprocess.run(
-            ["git", "-C", str(ROOT), "remote", "get-url", "origin"], capture_output=True, text=True, check=False
-        )
-        url = git.stdout.strip()
-    if url.startswith("git@") and ":" in url:
-        host, _, path = url.removeprefix("git@").partition(":")
-        url = f"https://{host}/{path}"
-    return url.removesuffix(".git") if url.startswith("https://") else ""
-
-
 def _mend_bibliography(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     """docutils calls the references a list, whose entries are none: screen readers are told of an empty list."""
     if "body" in context:
@@ -120,40 +108,57 @@ def _reach_tables(app: Sphinx, pagename: str, templatename: str, context: dict[s
         )
 
 
+def _let_play(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """A page with a figure to play with loads the script that draws it, which all such pages share; no other does."""
+    if f'class="{interactive.CLASS}"' in context.get("body", ""):
+        target = Path(app.outdir) / "_static" / PLAYING
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            for former in target.parent.glob("playing-*.js"):
+                former.unlink()
+            write_whole(target, interactive.script())
+        app.add_js_file(PLAYING, loading_method="defer")
+
+
 def _offer_notebook(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     """The executed notebook beside its page, for the theme's download button."""
     executed = Path(app.outdir).parent / "jupyter_execute" / f"{pagename}.ipynb"
     if pagename in _jobs(app) and executed.exists():
         target = Path(app.outdir) / "_sources" / f"{pagename}.ipynb"
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(executed, target)
+        nbformat.write(on_its_own(nbformat.read(executed, as_version=4), app._book_repository), target)
         context["ipynb_source"] = f"{pagename}.ipynb"
 
 
-def _offer_local_jupyter(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    """A launch button that needs no service: the Jupyter that `make lab` starts on this machine."""
+def _offer_jupyter(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Launch buttons beside those of the theme: Colab, and the Jupyter that `make lab` starts on this machine.
+
+    The last needs no service. A script takes it off pages that come from elsewhere (`book/_static/own_machine.js`).
+    """
     if pagename not in _jobs(app):
         return
-    button = {
+    here = {
         "type": "link",
         "text": "Jupyter here",
         "icon": "fas fa-laptop-code",
         "tooltip": "Open in the Jupyter on this machine (start it with make lab)",
         "url": f"{LOCAL_JUPYTER}/lab/tree/{pagename}.md",
     }
+    colab = {
+        "type": "link",
+        "text": "Colab",
+        "icon": "_static/images/logo_colab.png",
+        "tooltip": "Launch on Colab",
+        "url": colab_url(app._book_repository, pagename),
+    }
+    added = [button for button in (colab, here) if button["url"]]
     buttons = context.setdefault("header_buttons", [])
     for group in buttons:
         if group.get("label") == "launch-buttons":
-            group["buttons"].append(button)
+            group["buttons"].extend(added)
             return
     buttons.append(
-        {
-            "type": "group",
-            "buttons": [button],
-            "icon": "fas fa-rocket",
-            "tooltip": "Launch",
-            "label": "launch-buttons",
-        }
+        {"type": "group", "buttons": added, "icon": "fas fa-rocket", "tooltip": "Launch", "label": "launch-buttons"}
     )
 
 

@@ -1,7 +1,7 @@
 """Training: settings, tasks, the fit itself with its checkpoints, and generation from what was trained."""
 
 from lib.training.checkpoint import CheckpointError
-from lib.training.generation import generate
+from lib.training.generation import generate, multiply_adds
 from lib.training.loop import Fit, fit
 from lib.training.settings import FitSettings
 from lib.training.tasks import NextToken, StepLabels, Task, label_scores, position_losses
@@ -18,6 +18,7 @@ __all__ = [
     "fit",
     "generate",
     "label_scores",
+    "multiply_adds",
     "position_losses",
     "text_loss",
 ]

@@ -1,7 +1,9 @@
-"""Draw sequences from a model, token after token."""
+"""Draw sequences from a model, token after token; what a token costs in multiply-adds."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -59,6 +61,26 @@ def generate(
                     _continue(model, tokens[some, seen], uniform[some, seen], given, temperature, device, bar)
     model.train(was_training)
     return tokens
+
+
+def multiply_adds(model: Any, positions: Iterable[int], device: torch.device | str = "cpu") -> list[int]:
+    """Multiply-adds in the matrix products of one step of one sequence, after each number of tokens read before.
+
+    Counted by torch while the model runs. Sums of products that are not a matrix product, such as a state that decays
+    number by number, are not in it. device: where the model is. Cost: as many steps as the largest position.
+    """
+    from torch.utils.flop_counter import FlopCounterMode  # brings a compiler of kernels along where there is one
+
+    wanted = [whole_number(position, "positions", 0) for position in positions]
+    counts, state = {}, model.initial_state(1)
+    token = torch.zeros(1, dtype=torch.int64, device=device)
+    with torch.no_grad():
+        for position in range(max(wanted, default=-1) + 1):
+            with FlopCounterMode(display=False) if position in wanted else nullcontext() as counter:
+                _, state = model.step(token, state)
+            if counter is not None:
+                counts[position] = counter.get_total_flops() // 2  # a multiplication and an addition
+    return [counts[position] for position in wanted]
 
 
 def _continue(

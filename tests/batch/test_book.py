@@ -53,7 +53,7 @@ def house(tmp_path: Path) -> Path:
     """A copy of the house with one chapter in it."""
     for name in ("lib", "book"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("_config.yml", "requirements.lock"):
+    for name in ("_config.yml", "requirements.lock", "CITATION.cff"):
         shutil.copy(ROOT / name, tmp_path / name)
     contents = {"format": "jb-book", "root": "book/index", "chapters": [{"file": "notebooks/chapter"}]}
     (tmp_path / "_toc.yml").write_text(yaml.safe_dump(contents))

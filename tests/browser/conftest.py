@@ -26,6 +26,9 @@ OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disabl
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 
 
+DRAWN = """() => document.querySelectorAll('.cell_output script.playable').length
+  === document.querySelectorAll('.playable svg').length"""
+
 TURN = """scheme => {
   const root = document.documentElement;
   if (!document.getElementById('at-once'))
@@ -122,6 +125,7 @@ class Visit:
         if name == "index.html":  # sends readers on to the first page
             self.page.wait_for_url("**/book/index.html")
         self.page.evaluate("async () => { if (window.MathJax?.startup) await MathJax.startup.promise; }")
+        self.page.wait_for_function(DRAWN)
         self.name = name
 
     def turn(self, scheme: str, width: int) -> None:

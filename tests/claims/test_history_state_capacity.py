@@ -13,7 +13,6 @@ from scipy.special import betainc, entr
 from scipy.stats import norm
 
 from experiments.history_states.behaviour import BinaryExpansionCopier, QuantisedState
-from experiments.history_states.cost import multiply_adds
 from lib.information import gaussian_mutual_information
 from lib.models import create
 from lib.models.attention.transformer import LearnedPositionTransformer
@@ -22,6 +21,7 @@ from lib.processes import LinearRNN
 from lib.processes.discrete.tables import information_of_table
 from lib.report import claims
 from lib.theory.history import canonical_correlations, history_state_size
+from lib.training import multiply_adds
 
 
 def network(m: int, d: int, seed: int) -> LinearRNN:

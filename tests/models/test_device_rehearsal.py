@@ -22,7 +22,7 @@ from experiments.gaussians.continuous import LAYERS
 from experiments.gaussians.scores import score
 from experiments.gaussians.task import draw_tokens, log_densities
 from experiments.history_states.behaviour import BinaryExpansionCopier, QuantisedState, state_influence, state_leak
-from experiments.history_states.cost import Rereading, multiply_adds
+from experiments.history_states.cost import Rereading
 from experiments.ngram_rules.languages import agreement_language
 from experiments.ngram_rules.sensitivity import influence
 from experiments.ngram_rules.writing import write
@@ -32,7 +32,7 @@ from lib.models.recurrent.attentive import AttentiveRNN
 from lib.models.scoring import NetworkScorer, sequence_probabilities
 from lib.processes import HierarchicalGaussian
 from lib.theory import attentive_rnn_gradient, history_state_size
-from lib.training import generate, position_losses
+from lib.training import generate, multiply_adds, position_losses
 from tests.models.rehearsed_networks import (
     NETWORKS,
     NUMBERS,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lib import ROOT
 from lib.report import findings, scorecard
 from lib.report.catalogue import find
 from lib.report.claims import WORDS
@@ -119,3 +121,14 @@ def test_the_list_links_to_the_check_and_escapes_what_it_shows() -> None:
     assert repr(findings.Listed([found])) == f"✓ holds · {CLAIM}: It is < 2."
     with pytest.raises(ValueError, match="unknown claims shen-nothing"):
         scorecard.findings(["shen-nothing"], [row()])
+
+
+def test_the_readme_says_what_the_landing_page_finds() -> None:
+    landing = (ROOT / "book" / "index.md").read_text(encoding="utf-8")
+    shown = re.findall(r'"([a-z0-9-]+)"', landing[landing.index("show_findings(") :].partition(")")[0])
+    expected = [
+        f"- {found.sentence}" for found in scorecard.findings(shown, scorecard.rows(scorecard.load_records([])))
+    ]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = readme[readme.index("## What was found") :].split("\n\n")[1]
+    assert section.splitlines() == expected and len(expected) >= 5

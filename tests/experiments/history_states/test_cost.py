@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.history_states.cost import Clocked, Rereading, matrix_sizes, multiply_adds, token_seconds
+from experiments.history_states.cost import Clocked, Rereading, matrix_sizes, token_seconds
 from lib.models import SequenceModel, create
 from lib.report import claims
-from lib.training import generate
+from lib.training import generate, multiply_adds
 
 OPTIONS = {"sliding_window": {"window": 5}, "mamba2": {"size": 4, "head_width": 4}}
 FIXED = ["rnn", "lstm", "linear_attention", "mamba", "mamba2", "diagonal_ssm"]

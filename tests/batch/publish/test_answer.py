@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sphinx.application import Sphinx
 
-from lib.batch import answer
+from lib.batch.publish import answer
 from lib.report import findings, scorecard
 
 PAGE = "notebooks/page"
@@ -108,5 +108,5 @@ def test_every_mention_of_an_erratum_leads_to_it_and_the_search_knows_its_number
 
 
 def test_a_mention_of_an_erratum_that_is_not_there_is_a_warning(build, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.batch.test_answer.TEXT", TEXT.replace("See erratum 3", "See erratum 7"))
+    monkeypatch.setattr("tests.batch.publish.test_answer.TEXT", TEXT.replace("See erratum 3", "See erratum 7"))
     assert "erratum-7" in build("holds")[1]

@@ -1,0 +1,120 @@
+"""The numbers of the table of architectures: sizes, costs and reaches of untrained models, shares of recorded ones."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from experiments.landing.ngram import NgramModel
+from lib.models import create
+from lib.models.catalogue import NAMES
+from lib.report.catalogue import find
+from lib.runs import store
+from lib.theory import history_state_size
+from lib.training import multiply_adds
+
+VOCABULARY, WIDTH, DEPTH, WINDOW, ORDER = 256, 64, 2, 64, 4  # of the models that are built for the table
+LONG = 100_000  # tokens, up to which states are counted
+NATS = 1.0  # that a number of a state is taken to hold
+ARCHITECTURES = {
+    name: NAMES[name]
+    for name in ("rnn", "lstm", "transformer", "sliding_window", "linear_attention", "mamba", "mamba2")
+} | {"ngram": "n-gram model", "rel_rnn": NAMES["rel_rnn"], "mem_rnn": NAMES["mem_rnn"]}
+"""The rows: key of the look, and name on pages."""
+
+OPTIONS: dict[str, dict[str, int]] = {
+    "sliding_window": {"window": WINDOW},
+    "mamba2": {"size": 32, "head_width": 8},
+    "rel_rnn": {"embedding": WIDTH, "buffer": 10, "relevant": 10},
+    "mem_rnn": {"embedding": WIDTH},
+}
+GAUSSIANS = "l2m-fig4"
+
+
+@functools.cache
+def model(name: str) -> Any:
+    """The model of a row, untrained. Raises ValueError for a name that is no row."""
+    if name not in ARCHITECTURES:
+        raise ValueError(f"name: one of {', '.join(ARCHITECTURES)} is allowed, got {name!r}")
+    if name == "ngram":
+        return NgramModel(ORDER, VOCABULARY)
+    return create(name, VOCABULARY, WIDTH, DEPTH, seed=0, **OPTIONS.get(name, {}))
+
+
+def published_fit() -> tuple[float, float]:
+    """A and beta of A L^beta nats between the halves of L tokens of books, as the paper fits them."""
+    amplitude, exponent = find("l2m-bp-law").paper_value["pg19"]["direct"]
+    return float(amplitude), float(exponent)
+
+
+def growth_rate(name: str) -> float:
+    """d ln dim z / d ln L over the last factor of ten up to LONG tokens."""
+    before, after = (history_state_size(model(name), length) for length in (LONG // 10, LONG))
+    return math.log10(after / before)
+
+
+def full_at(name: str) -> float:
+    """Tokens L at which A L^beta nats fill the state; infinite where the state grows as fast or faster.
+
+    A number holds NATS; a token, of which the state of an n-gram model consists, ln of the vocabulary.
+    """
+    amplitude, exponent = published_fit()
+    if growth_rate(name) >= exponent:
+        return math.inf
+    nats = math.log(VOCABULARY) if name == "ngram" else NATS
+    return float((nats * history_state_size(model(name), LONG) / amplitude) ** (1 / exponent))
+
+
+def token_cost(name: str) -> tuple[int, int]:
+    """Multiply-adds c_0 and c_1 of c = c_0 + c_1 l, the step that reads token l, beyond the window.
+
+    Raises ValueError where the counts are no straight line.
+    """
+    places = [2 * WINDOW, 3 * WINDOW, 4 * WINDOW]
+    counts = multiply_adds(model(name), [place - 1 for place in places])
+    steps = np.diff(counts)
+    if steps[0] != steps[1] or steps[0] % WINDOW:
+        raise ValueError(f"{name}: multiply-adds {counts} of tokens {places} do not lie on a line")
+    slope = int(steps[0]) // WINDOW
+    return counts[0] - slope * places[0], slope
+
+
+def gradient_reach(name: str) -> int:
+    """How many tokens before the last one have an influence on its logits: of those further back the gradient is 0.
+
+    VOCABULARY different tokens are read once, so that a row of the embedding is a place. Raises ValueError where the
+    gradient reaches the first of them.
+    """
+    network = create(name, VOCABULARY, WIDTH, DEPTH, seed=0, **OPTIONS.get(name, {})).double()
+    logits = network(torch.arange(VOCABULARY)[None])[0, -1]
+    (gradient,) = torch.autograd.grad(logits.square().sum(), network.embedding.weight)
+    reached = gradient.abs().amax(dim=1).nonzero()[:, 0]
+    back = VOCABULARY - 1 - int(reached.min())
+    if back == VOCABULARY - 1:
+        raise ValueError(f"{name}: the gradient reaches all {back} tokens before the last")
+    return back
+
+
+def captured_shares() -> dict[str, dict[int, list[float]]]:
+    """Captured share of the information between halves, by architecture and length, of every recorded Gaussian model.
+
+    Models as the paper has them, all sizes and seeds; trainings that left nothing to measure are left out.
+    """
+    found: dict[str, dict[int, list[float]]] = {}
+    for record in store.so_far(GAUSSIANS)[1]:
+        parameters, result = record["parameters"], record["result"]
+        if parameters["model"] or parameters["precision"] != "float32" or result["average_divergence"] is None:
+            continue
+        share = result["captured_information"]["value"] / result["true_information"]
+        found.setdefault(_gaussian(parameters), {}).setdefault(4 ** parameters["layers"], []).append(share)
+    return found
+
+
+def _gaussian(parameters: Mapping[str, Any]) -> str:
+    family = str(parameters["size"]).partition("-")[0]
+    return "transformer" if family == "gpt2" else family

@@ -1,0 +1,1 @@
+"""Uniform attention: what the chapter of this name draws."""

@@ -1,0 +1,250 @@
+"""Figures to play with: numbers computed beforehand, of which sliders choose what is drawn.
+
+Vega-Lite draws them, in Jupyter as on a page. Where no script runs, and on paper, stands a picture of the same chart as
+it starts. Why Vega-Lite: its sliders are those of the browser, which keys and fingers already know, its lines are SVG,
+and its script takes 0.9 MB for the whole book, where that of Bokeh with its sliders takes 1.5 and that of Plotly 4.8.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import altair as alt
+import matplotlib as mpl
+import numpy as np
+import vl_convert
+from matplotlib.colors import to_hex
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+from numpy.typing import ArrayLike
+
+from lib.report.figures import STYLE, styles
+
+CHART, PICTURE = "application/vnd.vegalite.v5+json", "image/svg+xml"
+VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+CLASS, READOUT = "playable", "readout"
+LARGEST = 250_000  # characters that describe one chart: a page loads them at every visit
+DIGITS = 4  # of the numbers in a chart
+DASHES = {"-": [1, 0], "--": [7, 3], "-.": [7, 2, 2, 2], ":": [2, 2]}
+
+START = f"""
+for (const data of document.querySelectorAll('script.{CLASS}')) {{
+  const image = data.closest('.cell_output').querySelector('img');
+  const place = document.createElement('div');
+  const said = document.createElement('p');
+  place.className = '{CLASS}';
+  said.setAttribute('role', 'status');
+  const chart = {{...JSON.parse(data.textContent), description: image.alt}};
+  if (chart.concat && innerWidth < 600) chart.columns = 1;
+  vegaEmbed(place, chart, {{actions: false, defaultStyle: false, renderer: 'svg'}}).then(({{view}}) => {{
+    place.append(said);
+    image.before(place);
+    const say = () => {{ said.textContent = place.querySelector('.{READOUT}_marks text').textContent; }};
+    place.addEventListener('input', () => view.runAsync().then(say));
+  }});
+}}
+"""
+"""Puts each chart in the place of its picture, and lets a screen reader speak its line of numbers when it changes."""
+
+
+class Playable:
+    """A chart with settings to play with, in a notebook, on a page and on paper.
+
+    chart: drawn from `chosen` rows and with a `readout`. settings: made by `slider` or `choice`.
+    Raises ValueError for a chart of more than 250 000 characters, and without settings or a readout.
+    Cost: a second for the first picture of a process, a tenth for others.
+    """
+
+    def __init__(self, chart: Any, *settings: alt.Parameter) -> None:
+        if not settings:
+            raise ValueError("settings: one or more are needed, got none")
+        self.chart: dict[str, Any] = _looking_as_in_the_book(chart).add_params(*settings).to_dict()
+        text = json.dumps(self.chart)
+        if len(text) > LARGEST:
+            raise ValueError(f"chart: up to {LARGEST} characters are allowed, got {len(text)}; take fewer settings")
+        if f'"name": "{READOUT}"' not in text:
+            raise ValueError("chart: a readout is needed, which says its numbers to who cannot see them")
+
+    def picture(self, **values: Any) -> str:
+        """SVG of the chart as it starts, or with these settings instead; raises ValueError for one that is not there.
+
+        >>> Playable(chart, slider("p", "probability", [0, 0.5, 1], 0)).picture(p=0.5)        # doctest: +SKIP
+        """
+        known = {setting["name"]: setting for setting in self.chart["params"]}
+        for name, value in values.items():
+            if name not in known:
+                raise ValueError(f"settings: {_listed(known)} are allowed, got {name}")
+            if not _among(value, options := _options(known[name]["bind"])):
+                raise ValueError(f"setting {name}: one of {_listed(options)} is allowed, got {value!r}")
+        params = [{**known[name], "value": values.get(name, known[name]["value"])} for name in known]
+        return str(vl_convert.vegalite_to_svg({**self.chart, "params": params}, vl_version=VEGA_LITE))
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        return {CHART: self.chart, PICTURE: self.picture(), "text/plain": "A figure to play with"}
+
+
+def slider(name: str, label: str, values: ArrayLike, start: float) -> alt.Parameter:
+    """A slider over evenly spaced numbers; ``name`` is the column of the table that it chooses from.
+
+    Raises ValueError where the numbers do not rise by equal steps or ``start`` is not one of them.
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    steps = np.diff(numbers)
+    if numbers.ndim != 1 or numbers.size < 2 or not (steps[0] > 0 and np.allclose(steps, steps[0], rtol=1e-6, atol=0)):
+        raise ValueError(f"slider {name}: two or more numbers that rise by equal steps are allowed, got {values!r}")
+    if not np.isclose(numbers, start, rtol=0, atol=1e-6 * steps[0]).any():
+        raise ValueError(f"slider {name}: it starts at one of {_listed(numbers)}, got {start!r}")
+    first, last, step = (float(_written(float(number))) for number in (numbers[0], numbers[-1], steps[0]))
+    return alt.param(name=name, value=start, bind=alt.binding_range(min=first, max=last, step=step, name=label))
+
+
+def choice(name: str, label: str, options: Sequence[Any], start: Any) -> alt.Parameter:
+    """A list of words or numbers to choose from; ``name`` is the column of the table.
+
+    Raises ValueError where there is nothing to choose or ``start`` is not among them.
+    """
+    if len(set(options)) < max(2, len(options)):
+        raise ValueError(f"choice {name}: two or more different options are allowed, got {_listed(options)}")
+    if start not in options:
+        raise ValueError(f"choice {name}: it starts at one of {_listed(options)}, got {start!r}")
+    return alt.param(name=name, value=start, bind=alt.binding_select(options=list(options), name=label))
+
+
+def chosen(columns: Mapping[str, ArrayLike], *settings: alt.Parameter) -> alt.Chart:
+    """A chart of those rows of a table that agree with all settings, each of which has a column there.
+
+    columns: arrays of numbers or words that broadcast to a common shape, an entry for each row. Numbers are kept to
+    four digits. Raises ValueError for shapes that do not fit, numbers that are not finite, a setting without a column,
+    and an option of a setting without rows.
+    """
+    try:
+        arrays = [np.ravel(array) for array in np.broadcast_arrays(*map(np.asarray, columns.values()))]
+    except ValueError:
+        shapes = {name: np.shape(array) for name, array in columns.items()}
+        raise ValueError(f"columns: shapes that broadcast are allowed, got {shapes}") from None
+    table = dict(zip(columns, arrays, strict=True))
+    numbers = [name for name, array in table.items() if array.dtype.kind in "iuf"]
+    for name in numbers:
+        if not np.isfinite(table[name]).all():
+            raise ValueError(f"column {name}: finite numbers are allowed, got {_listed(np.unique(table[name]))}")
+    conditions = [_condition(table, setting) for setting in settings]
+    written = [[_written(value) for value in array] for array in table.values()]
+    text = "\n".join([",".join(table), *map(",".join, zip(*written, strict=True))])
+    source = alt.InlineData(values=text, format=alt.CsvDataFormat(type="csv", parse=dict.fromkeys(numbers, "number")))
+    chart = alt.Chart(source)
+    return chart.transform_filter(" && ".join(conditions)) if conditions else chart
+
+
+def readout(columns: Mapping[str, ArrayLike], *settings: alt.Parameter) -> alt.Chart:
+    """What stands above a chart and says its numbers in words: the column ``text`` of a table, one row per setting."""
+    if "text" not in columns:
+        raise ValueError(f"readout: a column text is needed, got {_listed(columns)}")
+    line = chosen(columns, *settings).properties(name=READOUT)
+    rows = 1 + max(str(text).count("\n") for text in np.ravel(np.asarray(columns["text"])))
+    words = line.mark_text(align="left", baseline="top", fontSize=13, lineBreak="\n", lineHeight=17)
+    return words.encode(text="text:N", x=alt.value(0), y=alt.value(-17 * rows - 8))
+
+
+def told_apart(column: str, names: Sequence[str]) -> dict[str, Any]:
+    """Encodings by which curves of these names differ in colour and in stroke, as in all figures, with a legend."""
+    looks = list(styles(len(names)))
+    legend = alt.Legend(title=None, values=list(names))
+    colours = alt.Scale(domain=list(names), range=[look["color"] for look in looks])
+    strokes = alt.Scale(domain=list(names), range=[DASHES.get(look["linestyle"], [4, 2, 1, 2]) for look in looks])
+    return {
+        "color": alt.Color(f"{column}:N", scale=colours, legend=legend),
+        "strokeDash": alt.StrokeDash(f"{column}:N", scale=strokes, legend=legend),
+    }
+
+
+def decades(lowest: float, highest: float) -> list[float]:
+    """Powers of ten from one end of an axis to the other, for its labels."""
+    return [10.0**power for power in range(math.ceil(math.log10(lowest)), math.floor(math.log10(highest)) + 1)]
+
+
+def script() -> str:
+    """All of the script that the charts of a page need, without anything from the network. Takes seconds."""
+    bundle = vl_convert.javascript_bundle(START, vl_version=VEGA_LITE)
+    return (
+        f"(() => {{\n{bundle}\n}})();\n"  # no module, which a page opened from disk may not load, but names of its own
+    )
+
+
+def script_version() -> str:
+    """Short digest of what decides the `script`."""
+    return hashlib.sha256(f"{version('vl-convert-python')} {VEGA_LITE} {START}".encode()).hexdigest()[:8]
+
+
+def page_outputs(notebook: NotebookNode) -> NotebookNode:
+    """The notebook for a page: behind the picture of a chart its description, for the `script` to draw."""
+    for cell in notebook.cells:
+        for output in list(cell.get("outputs", [])):
+            if chart := output.get("data", {}).pop(CHART, None):
+                text = json.dumps(chart, separators=(",", ":")).replace("<", "\\u003c")
+                markup = f'<script type="application/json" class="{CLASS}">{text}</script>'
+                cell.outputs.append(new_output("display_data", {"text/html": markup}))
+    return notebook
+
+
+def _condition(table: Mapping[str, Any], setting: alt.Parameter) -> str:
+    """Which rows a setting chooses, as Vega says it; numbers are equal up to a small part of a step."""
+    name, bind = str(setting.name), setting.param.bind.to_dict()
+    if name not in table:
+        raise ValueError(f"setting {name}: a column of the table is needed, got {_listed(table)}")
+    for option in _options(bind):
+        if not _among(option, np.unique(table[name])):
+            raise ValueError(f"setting {name}: rows for every option are needed, got none for {option}")
+    return f"abs(datum.{name} - {name}) < {bind['step'] / 4}" if "step" in bind else f"datum.{name} == {name}"
+
+
+def _options(bind: Mapping[str, Any]) -> list[Any]:
+    """All that a slider or a list has to choose from."""
+    if "options" in bind:
+        return list(bind["options"])
+    return list(np.arange(bind["min"], bind["max"] + bind["step"] / 2, bind["step"]).round(9).tolist())
+
+
+def _among(value: Any, options: Any) -> bool:
+    """Whether a word or a number, up to rounding, is one of the options."""
+    number = isinstance(value, int | float | np.number)
+    return any(
+        np.isclose(value, one, atol=1e-6) if number and not isinstance(one, str) else value == one for one in options
+    )
+
+
+def _looking_as_in_the_book(chart: Any) -> Any:
+    style = mpl.rc_params_from_file(STYLE, use_default_template=False)
+    ink, text, grid = (to_hex(style[name]) for name in ("axes.edgecolor", "text.color", "grid.color"))
+    words = {
+        "labelColor": text,
+        "titleColor": text,
+        "labelFontSize": 12,
+        "titleFontSize": 13,
+        "titleFontWeight": "normal",
+    }
+    lines = {"domainColor": ink, "tickColor": ink, "gridColor": grid, "gridOpacity": style["grid.alpha"]}
+    return chart.configure(
+        background="transparent",
+        font="DejaVu Sans, sans-serif",
+        axis={**words, **lines},
+        legend={**words, "orient": "bottom", "columns": 2, "symbolSize": 500, "labelLimit": 300},
+        view={"stroke": None},
+        text={"color": text},
+        line={"strokeWidth": style["lines.linewidth"] + 0.3},
+    )
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, float | np.floating):
+        return f"{value:.{DIGITS}g}"
+    word = str(value)
+    return '"' + word.replace('"', '""') + '"' if set(word) & set(',"\n') else word
+
+
+def _listed(values: Any) -> str:
+    return ", ".join(str(value) for value in values)

@@ -1,0 +1,60 @@
+"""The figure to play with shows the gradient that the closed form has, and the exponents of both theorems."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments.uniform_attention import playing
+from lib.report.figures.interactive import Playable
+from lib.theory.attention import forms
+from tests.report.test_interactive import rows, words
+
+T, LONGEST = 2, 10_000
+SETTINGS = [(0.5, 0), (0.75, 60), (0.9, 180)]
+
+
+@pytest.fixture(scope="module")
+def disc() -> Playable:
+    return playing.disc(T, LONGEST)
+
+
+def drawn(disc: Playable, modulus: float, angle: float, curve: str) -> dict[int, float]:
+    found = (row for row in rows(disc.chart, "size") if row["curve"] == curve)
+    return {
+        int(row["T"]): float(row["size"])
+        for row in found
+        if np.isclose([float(row["modulus"]), float(row["angle"])], [modulus, angle]).all()
+    }
+
+
+@pytest.mark.parametrize(("modulus", "angle"), SETTINGS)
+def test_the_gradient_is_that_of_the_closed_form(disc: Playable, modulus: float, angle: float) -> None:
+    eigenvalue, curve = complex(modulus * np.exp(1j * np.deg2rad(angle))), drawn(disc, modulus, angle, "gradient")
+    assert {playing.ANCHOR, LONGEST} <= set(curve)
+    for time in sorted(curve)[::5]:
+        expected = float(abs(forms.closed_form(eigenvalue, T, time - T)))
+        assert curve[time] == pytest.approx(expected, rel=1e-3)
+        assert curve[time] != pytest.approx(float(abs(forms.closed_form(0.99 * eigenvalue, T, time - T))), rel=1e-3)
+
+
+@pytest.mark.parametrize(("modulus", "angle"), SETTINGS)
+def test_both_powers_go_through_the_gradient_at_the_anchor_with_their_own_slopes(
+    disc: Playable, modulus: float, angle: float
+) -> None:
+    eigenvalue, gradient = modulus * np.exp(1j * np.deg2rad(angle)), drawn(disc, modulus, angle, "gradient")
+    for name, rate in (("printed power", forms.printed_exponent), ("proved power", forms.exponent)):
+        ends = drawn(disc, modulus, angle, name)
+        slope = np.diff(np.log(list(ends.values())))[0] / np.diff(np.log(list(ends)))[0]
+        assert slope == pytest.approx(float(rate(eigenvalue)), abs=1e-3)
+        at_anchor = ends[LONGEST] * (playing.ANCHOR / LONGEST) ** float(rate(eigenvalue))
+        assert at_anchor == pytest.approx(gradient[playing.ANCHOR], rel=2e-3)
+
+
+@pytest.mark.parametrize(("modulus", "angle"), SETTINGS)
+def test_the_numbers_in_words_are_those_of_the_theorems(disc: Playable, modulus: float, angle: float) -> None:
+    eigenvalue = modulus * np.exp(1j * np.deg2rad(angle))
+    said = words(disc.picture(modulus=modulus, angle=angle)).replace("−", "-")
+    proved, printed = float(forms.exponent(eigenvalue)), float(forms.printed_exponent(eigenvalue))
+    assert f"proved {proved:.3f}, printed {printed:.3f}" in said
+    assert abs(proved - printed) > 0.05  # so that one in the place of the other would be seen

@@ -1,0 +1,138 @@
+"""Figures to play with: settings choose the rows that are drawn, a picture stands in, and bad tables are refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+from lib.report.figures import interactive
+from lib.report.figures.interactive import CHART, PICTURE, Playable, choice, chosen, readout, slider, told_apart
+
+X = np.array([0.0, 1.0, 2.0])
+POWER = slider("power", "power", [1, 2, 3], 2)
+SIGN = choice("sign", "sign", ["plus", "minus"], "plus")
+
+
+def playable(factor: float = 1.0) -> Playable:
+    """y = ± x^power, with the value at 2 in words; a wrong factor is the negative control."""
+    powers, signs = np.array([1, 2, 3])[:, None, None], np.array(["plus", "minus"])[:, None]
+    y = factor * np.where(signs == "plus", 1, -1) * X**powers
+    said = np.array([[f"y(2) = {row[-1]:g}" for row in rows] for rows in y])
+    curve = chosen({"power": powers, "sign": signs, "x": X, "y": y}, POWER, SIGN).mark_line().encode(x="x:Q", y="y:Q")
+    line = readout({"power": powers[..., 0], "sign": signs[:, 0], "text": said}, POWER, SIGN)
+    return Playable(curve + line, POWER, SIGN)
+
+
+def words(svg: str) -> str:
+    return " ".join(re.findall(r">([^<>]+)</t", svg))
+
+
+def rows(chart: Mapping[str, Any], name: str) -> list[dict[str, str]]:
+    """The table of a chart that has a column of this name."""
+    tables = (list(csv.DictReader(io.StringIO(text))) for text in chart["datasets"].values())
+    return next(table for table in tables if name in table[0])
+
+
+@pytest.mark.parametrize(("power", "sign", "value"), [(1, "plus", 2), (2, "minus", -4), (3, "minus", -8)])
+def test_what_is_drawn_is_what_was_computed_for_the_setting(power: int, sign: str, value: int) -> None:
+    assert f"y(2) = {value}" in words(playable().picture(power=power, sign=sign))
+    assert f"y(2) = {value}" not in words(playable(1.5).picture(power=power, sign=sign))
+
+
+def test_a_setting_moves_the_curve_and_only_its_rows_are_drawn() -> None:
+    curves = {power: re.findall(r' d="(M[^"]+L[^"]+)"', playable().picture(power=power)) for power in (1, 2, 3)}
+    assert len({str(paths) for paths in curves.values()}) == 3
+    points = max(curves[2], key=len)
+    assert points.count("L") == len(X) - 1
+
+
+def test_the_table_holds_the_numbers_to_four_digits() -> None:
+    chart = Playable(chosen({"power": [1, 2, 3], "y": np.pi * np.array([1, 1e-9, 1e9])}, POWER).mark_point()
+                     + readout({"power": [1, 2, 3], "text": 'a, "b"'}, POWER), POWER).chart  # fmt: skip
+    assert [float(row["y"]) for row in rows(chart, "y")] == [3.142, 3.142e-9, 3.142e9]
+    assert {row["text"] for row in rows(chart, "text")} == {'a, "b"'}
+
+
+def test_in_jupyter_it_is_a_chart_and_elsewhere_its_picture() -> None:
+    bundle = playable()._repr_mimebundle_()
+    assert set(bundle) == {CHART, PICTURE, "text/plain"}
+    assert bundle[CHART]["$schema"].endswith("v5.20.1.json") and bundle[PICTURE].startswith("<svg")
+    assert "y(2) = 4" in words(bundle[PICTURE])
+    assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]+"', "", bundle[PICTURE])
+
+
+def test_a_page_gets_the_picture_and_behind_it_the_description_for_the_script() -> None:
+    data = {CHART: {"title": "</script><b>"}, PICTURE: "<svg/>"}
+    other = new_output("display_data", {"text/plain": "4"})
+    notebook = new_notebook(cells=[new_code_cell("x", outputs=[new_output("execute_result", data), other])])
+    first, same, last = interactive.page_outputs(notebook).cells[0].outputs
+    assert first.data == {PICTURE: "<svg/>"} and same == other
+    markup = last.data["text/html"]
+    assert markup.count("</script>") == 1 and f'class="{interactive.CLASS}"' in markup
+    assert json.loads(re.sub("<[^>]*>", "", markup)) == data[CHART]
+    assert interactive.page_outputs(notebook) == notebook
+
+
+def test_curves_differ_by_more_than_colour() -> None:
+    looks = told_apart("curve", "abcd")
+    for channel in ("color", "strokeDash"):
+        found = looks[channel].to_dict()["scale"]["range"]
+        assert len({str(look) for look in found}) == 4
+
+
+@pytest.mark.parametrize(
+    ("values", "start", "message"),
+    [([0, 1, 3], 1, "equal steps"), ([1, 0], 1, "equal steps"), ([1], 1, "two or more"), ([0, 1], 0.5, "got 0.5")],
+)
+def test_a_slider_needs_even_steps_and_a_start_among_them(values: list[float], start: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        slider("p", "p", values, start)
+
+
+@pytest.mark.parametrize(("options", "start"), [(["a"], "a"), (["a", "a"], "a"), (["a", "b"], "c")])
+def test_a_choice_needs_different_options_and_a_start_among_them(options: list[str], start: str) -> None:
+    with pytest.raises(ValueError, match="choice p"):
+        choice("p", "p", options, start)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"power": [1, 2, 3], "y": [1, 2]}, "broadcast"),
+        ({"power": [1, 2, 3], "y": [1, np.nan, 2]}, "finite"),
+        ({"y": [1, 2, 3]}, "column of the table"),
+        ({"power": [1, 2], "y": 0}, "got none for 3"),
+    ],
+)
+def test_a_table_that_does_not_serve_every_setting_is_refused(columns: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        chosen(columns, POWER)
+
+
+def test_a_chart_without_settings_without_numbers_in_words_or_too_large_is_refused() -> None:
+    curve = chosen({"power": [1, 2, 3], "y": 0}, POWER).mark_point()
+    with pytest.raises(ValueError, match="settings"):
+        Playable(curve)
+    with pytest.raises(ValueError, match="readout"):
+        Playable(curve, POWER)
+    with pytest.raises(ValueError, match="column text"):
+        readout({"power": [1, 2, 3]}, POWER)
+    many = chosen({"power": np.array([1, 2, 3])[:, None], "y": np.arange(40_000)}, POWER).mark_point()
+    with pytest.raises(ValueError, match="take fewer settings"):
+        Playable(many + readout({"power": [1, 2, 3], "text": ""}, POWER), POWER)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"), [({"p": 1}, "power, sign"), ({"power": 1.5}, "got 1.5"), ({"sign": 1}, "plus")]
+)
+def test_a_picture_of_settings_that_are_not_there_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        playable().picture(**values)
