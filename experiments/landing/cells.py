@@ -49,11 +49,16 @@ class Cell(Protocol):
 
 
 def record_of(evidence: Evidence, claim: str, part: str) -> Record:
-    """The record of a part. Raises ValueError, with the parts that are recorded, if it has none."""
+    """The record of a part. Raises ValueError, with the parts that are recorded, for none, and for one of two pages."""
     if (claim, part) not in evidence:
         known = ", ".join(repr(name) for of, name in evidence if of == claim)
         raise ValueError(f"no record of {claim}, part {part!r}; recorded: {known or 'no part of it'}")
-    return evidence[claim, part]
+    record = evidence[claim, part]
+    if "also" in record:
+        raise ValueError(
+            f"{claim}, part {part!r} was checked on {record['page']} and {record['also']}: which is meant?"
+        )
+    return record
 
 
 @dataclass(frozen=True)
@@ -117,13 +122,11 @@ def by_outcome(agrees: Told, differs: Told | None = None) -> dict[str, Told]:
 
 
 def counting_evidence(records: Iterable[Record]) -> dict[tuple[str, str], Record]:
-    """The records that count, by claim and part. Raises ValueError for a part that two pages have checked."""
+    """The records that count, by claim and part; `also` names another page that has checked the same part."""
     found: dict[tuple[str, str], Record] = {}
     for (claim, part, page), record in scorecard.counting(records).items():
-        if (claim, part) in found:
-            pages = f"{found[claim, part]['page']} and {page}"
-            raise ValueError(f"{claim}, part {part!r} was checked on {pages}: a cell cannot tell which is meant")
-        found[claim, part] = record
+        before = found.get((claim, part))
+        found[claim, part] = record if before is None else before | {"also": page}
     return found
 
 

@@ -130,8 +130,9 @@ def test_an_older_record_shows_that_it_is_older(older: bool) -> None:
 def test_a_part_that_two_pages_checked_cannot_be_told_apart() -> None:
     record = made_up(provenance={"date": "2026-01-01", "code": "abc"})
     assert counting_evidence([record]) == {("shen-cost", "a part"): record}
-    with pytest.raises(ValueError, match="was checked on"):
-        counting_evidence([record, record | {"page": "notebooks/bipartite/books"}])
+    twice = counting_evidence([record, record | {"page": "notebooks/bipartite/books"}])
+    with pytest.raises(ValueError, match=r"generation_cost and notebooks/bipartite/books"):
+        Judged("shen-cost", "a part", by_outcome("linear")).say(twice)
 
 
 def test_the_evidence_of_a_row_counts_a_part_once() -> None:
