@@ -46,7 +46,7 @@ for (const data of document.querySelectorAll('script.{CLASS}')) {{
     place.append(said);
     image.before(place);
     const say = () => {{ said.textContent = place.querySelector('.{READOUT}_marks text').textContent; }};
-    place.addEventListener('input', () => view.runAsync().then(say));
+    for (const moved of ['input', 'change']) place.addEventListener(moved, () => view.runAsync().then(say));
   }});
 }}
 """
