@@ -36,9 +36,9 @@ def words(svg: str) -> str:
 
 
 def rows(chart: Mapping[str, Any], name: str, value: str = "") -> list[dict[str, str]]:
-    """The table of a chart that has a column of this name, and this value somewhere in it."""
+    """The table of a chart that has columns of these names, parted by blanks, and this value somewhere in it."""
     tables = (list(csv.DictReader(io.StringIO(text))) for text in chart["datasets"].values())
-    held = (table for table in tables if name in table[0])
+    held = (table for table in tables if set(name.split()) <= set(table[0]))
     return next(table for table in held if not value or any(value in row.values() for row in table))
 
 
