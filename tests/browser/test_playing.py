@@ -17,9 +17,11 @@ from .test_pages import overflow
 pytestmark = pytest.mark.browser
 
 BUDGET = 1_500_000  # bytes of script
-KEY = """one => one.matches('select')
-  ? (one.selectedIndex < one.length - 1 ? 'ArrowDown' : 'ArrowUp')
-  : (one.valueAsNumber < Number(one.max) ? 'ArrowRight' : 'ArrowLeft')"""
+KEYS = """one => {
+  const list = one.matches('select'), keys = list ? ['ArrowDown', 'ArrowUp'] : ['ArrowRight', 'ArrowLeft'];
+  const more = list ? one.selectedIndex < one.length - 1 : one.valueAsNumber < Number(one.max);
+  return more ? keys : keys.reverse();
+}"""
 SPOKEN = "([place, before]) => ![before, ''].includes(place.querySelector('[role=status]').textContent)"
 SIZES = "texts => texts.map(one => parseFloat(getComputedStyle(one).fontSize) * one.ownerSVGElement.getScreenCTM().a)"
 SCRIPT = re.compile(r'src="[^"]*/(playing-\w+\.js)')
@@ -58,10 +60,14 @@ def test_keys_move_what_is_drawn_and_what_is_said(phone: Visit) -> None:
     for control in chart.locator("input, select").all():
         before, drawn = said(chart), curves(chart)
         control.focus()
-        phone.page.keyboard.press(control.evaluate(KEY))
+        forth, back = control.evaluate(KEYS)
+        phone.page.keyboard.press(forth)
         phone.page.wait_for_function(SPOKEN, arg=[chart.element_handle(), before])
         assert said(chart) != before and curves(chart) != drawn
-        assert status.text_content() == said(chart)
+        assert status.text_content() == (changed := said(chart))
+        phone.page.keyboard.press(back)
+        phone.page.wait_for_function(SPOKEN, arg=[chart.element_handle(), changed])
+        assert said(chart) == before and curves(chart) == drawn
 
 
 def test_a_chart_has_a_name_and_labels_that_can_be_read(phone: Visit) -> None:
