@@ -64,7 +64,8 @@ def test_keys_move_what_is_drawn_and_what_is_said(phone: Visit) -> None:
         phone.page.keyboard.press(forth)
         phone.page.wait_for_function(SPOKEN, arg=[chart.element_handle(), before])
         assert said(chart) != before and curves(chart) != drawn
-        assert status.text_content() == (changed := said(chart))
+        changed = said(chart)
+        assert status.text_content() == changed
         phone.page.keyboard.press(back)
         phone.page.wait_for_function(SPOKEN, arg=[chart.element_handle(), changed])
         assert said(chart) == before and curves(chart) == drawn
