@@ -90,7 +90,11 @@ def _map(place: alt.Chart) -> alt.LayerChart:
     at = {"x": alt.X("x:Q", title="Re λ", **axis), "y": alt.Y("y:Q", title="Im λ", **axis)}
     drawn = chosen(circles).mark_line(aria=False, strokeWidth=1).encode(**at, detail="circle:N", order="turn:Q",
                                                                        color=alt.value("#444444"))  # fmt: skip
-    labels = {"x": [-0.42, 0.45, 0.75], "y": [0.3, 0.3, 0.0], "word": ["faster than 1/T", "slower", "grows"]}
+    labels: dict[str, Any] = {
+        "x": [-0.42, 0.45, 0.75],
+        "y": [0.3, 0.3, 0.0],
+        "word": ["faster than 1/T", "slower", "grows"],
+    }
     named = chosen(labels).mark_text(aria=False, fontSize=11).encode(**at, text="word:N")
     point = place.mark_point(size=90, filled=True, opacity=1, aria=False).encode(**at, color=alt.value("#C8500A"))
     return (drawn + named + point).properties(width=170, height=170)
