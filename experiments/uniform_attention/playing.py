@@ -46,7 +46,8 @@ def disc(t: int = 2, longest: int = 10_000) -> Playable:
     modulus = slider("modulus", "modulus |λ|", MODULI, 0.5)
     angle = slider("angle", "angle of λ (degrees)", ANGLES, 0)
     settings = (modulus, angle)
-    z, grid = eigenvalues(), {"modulus": MODULI[:, None], "angle": ANGLES}
+    z = eigenvalues()
+    grid: dict[str, Any] = {"modulus": MODULI[:, None], "angle": ANGLES}
     exponents = [measured_exponents(t, longest), forms.exponent(z), forms.printed_exponent(z)]
     words = [f"λ = {_named(x)}; \nexponent measured {m:.3f}, proved {p:.3f}, printed {e:.3f}".replace("-", "−")
              for x, m, p, e in zip(z.flat, *map(np.ravel, exponents), strict=True)]  # fmt: skip

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator
+from playwright.sync_api import Browser, BrowserContext, Locator
 
 from lib.report.figures.interactive import CLASS, READOUT
 
 from .accessibility import violations
-from .conftest import DESK, HTML, PHONE, Visit, built, page_names
+from .conftest import DESK, HTML, PHONE, Visit, built, page_names, visiting
+from .test_pages import overflow
 
 pytestmark = pytest.mark.browser
 
 BUDGET = 1_500_000  # bytes of script
-KEY = """one => one.matches('select')
-  ? (one.selectedIndex < one.length - 1 ? 'ArrowDown' : 'ArrowUp')
-  : (one.valueAsNumber < Number(one.max) ? 'ArrowRight' : 'ArrowLeft')"""
+KEYS = """one => {
+  const list = one.matches('select'), keys = list ? ['ArrowDown', 'ArrowUp'] : ['ArrowRight', 'ArrowLeft'];
+  const more = list ? one.selectedIndex < one.length - 1 : one.valueAsNumber < Number(one.max);
+  return more ? keys : keys.reverse();
+}"""
+SPOKEN = "([place, before]) => ![before, ''].includes(place.querySelector('[role=status]').textContent)"
+SIZES = "texts => texts.map(one => parseFloat(getComputedStyle(one).fontSize) * one.ownerSVGElement.getScreenCTM().a)"
 SCRIPT = re.compile(r'src="[^"]*/(playing-\w+\.js)')
 
 
@@ -31,7 +37,7 @@ def text(name: str) -> str:
 
 
 def said(chart: Locator) -> str:
-    return chart.locator(f".{READOUT}_marks text").inner_html()
+    return chart.locator(f".{READOUT}_marks text").text_content() or ""
 
 
 def curves(chart: Locator) -> list[str | None]:
@@ -40,54 +46,59 @@ def curves(chart: Locator) -> list[str | None]:
     return found
 
 
-@pytest.mark.parametrize("name", pages())
-def test_keys_move_what_is_drawn_and_what_is_said(visit: Visit, name: str) -> None:
-    visit.open(name)
-    chart = visit.page.locator(f"article .{CLASS}").first
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in pages()])
+def phone(context: BrowserContext, address: str, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    """A page with a figure to play with, opened once for all tests of it."""
+    with visiting(context, address, width=PHONE) as visit:
+        visit.open(request.param)
+        yield visit
+
+
+def test_keys_move_what_is_drawn_and_what_is_said(phone: Visit) -> None:
+    chart = phone.page.locator(f"article .{CLASS}").first
+    status = chart.locator("[role=status]")
     for control in chart.locator("input, select").all():
         before, drawn = said(chart), curves(chart)
         control.focus()
-        visit.page.keyboard.press(control.evaluate(KEY))
-        visit.page.wait_for_function(
-            "([place, before]) => place.querySelector(before[0]).innerHTML !== before[1]",
-            arg=[chart.element_handle(), [f".{READOUT}_marks text", before]],
-        )
-        assert curves(chart) != drawn
-        status = chart.locator("[role=status]")
-        visit.page.wait_for_function("one => one.textContent.length > 0", arg=status.element_handle())
-        assert status.text_content() == chart.locator(f".{READOUT}_marks text").text_content()
-    visit.page.keyboard.press("Tab")  # no trap
+        forth, back = control.evaluate(KEYS)
+        phone.page.keyboard.press(forth)
+        phone.page.wait_for_function(SPOKEN, arg=[chart.element_handle(), before])
+        assert said(chart) != before and curves(chart) != drawn
+        changed = said(chart)
+        assert status.text_content() == changed
+        phone.page.keyboard.press(back)
+        phone.page.wait_for_function(SPOKEN, arg=[chart.element_handle(), changed])
+        assert said(chart) == before and curves(chart) == drawn
 
 
-@pytest.mark.parametrize("name", pages())
-def test_a_chart_is_named_accessible_and_fits_a_phone(visit: Visit, name: str) -> None:
-    visit.page.set_viewport_size({"width": PHONE, "height": 900})
-    visit.open(name)
-    chart = visit.page.locator(f"article .{CLASS}").first
+def test_a_chart_has_a_name_and_labels_that_can_be_read(phone: Visit) -> None:
+    chart = phone.page.locator(f"article .{CLASS}").first
     assert len((chart.get_attribute("aria-label") or "").split()) >= 4
-    assert chart.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
-    sizes = chart.locator("svg text").evaluate_all(
-        "texts => texts.map(one => parseFloat(getComputedStyle(one).fontSize) * one.ownerSVGElement.getScreenCTM().a)"
-    )
-    assert min(sizes) >= 7
-    assert not violations(visit.page)
-    chart.locator("label span").first.evaluate("one => { one.style.color = '#bbbbbb'; }")
-    assert "color-contrast" in {one.rule for one in violations(visit.page)}
+    assert chart.evaluate("one => one.scrollWidth <= one.clientWidth + 1") and overflow(phone) <= 1
+    assert min(chart.locator("svg text").evaluate_all(SIZES)) >= 7
+    for scheme in ("light", "dark"):
+        phone.turn(scheme, PHONE)
+        assert not [one for one in violations(phone.page) if one.impact in ("serious", "critical")]
+    phone.turn("light", PHONE)
+    label = chart.locator("label span").first
+    label.evaluate("one => { one.style.color = '#bbbbbb'; }")
+    assert "color-contrast" in {one.rule for one in violations(phone.page)}
+    label.evaluate("one => { one.style.color = ''; }")
 
 
-@pytest.mark.parametrize("name", pages())
-def test_without_a_script_and_on_paper_stands_the_picture(visit: Visit, browser: Browser, name: str) -> None:
-    visit.open(name)
-    figure = visit.page.locator(f"article figure:has(.{CLASS})").first
-    shown = [figure.locator(f".{CLASS}").is_visible(), figure.locator("img").is_visible()]
-    visit.page.emulate_media(media="print")
-    assert shown == [True, False]
-    assert not figure.locator(f".{CLASS}").is_visible() and figure.locator("img").is_visible()
-    place = figure.get_attribute("id")
+def test_without_a_script_and_on_paper_stands_the_picture(phone: Visit, browser: Browser) -> None:
+    figure = phone.page.locator(f"article figure:has(.{CLASS})").first
+    chart, picture = figure.locator(f".{CLASS}"), figure.locator("img")
+    assert chart.is_visible() and not picture.is_visible()
+    phone.page.emulate_media(media="print")
+    assert picture.is_visible() and not chart.is_visible()
+    phone.page.emulate_media(media="screen")
     plain = browser.new_context(java_script_enabled=False)
     page = plain.new_page()
-    page.goto(f"{visit.address}/{name}", wait_until="domcontentloaded")
-    assert page.locator(f"#{place} img").is_visible() and page.locator(f"article .{CLASS}:visible").count() == 0
+    page.goto(f"{phone.address}/{phone.name}", wait_until="domcontentloaded")
+    still = page.locator(f"#{figure.get_attribute('id')} img")
+    still.wait_for(state="visible")
+    assert page.locator(f"article .{CLASS}:visible").count() == 0
     plain.close()
 
 

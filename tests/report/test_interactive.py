@@ -36,9 +36,9 @@ def words(svg: str) -> str:
 
 
 def rows(chart: Mapping[str, Any], name: str, value: str = "") -> list[dict[str, str]]:
-    """The table of a chart that has a column of this name, and this value somewhere in it."""
+    """The table of a chart that has columns of these names, parted by blanks, and this value somewhere in it."""
     tables = (list(csv.DictReader(io.StringIO(text))) for text in chart["datasets"].values())
-    held = (table for table in tables if name in table[0])
+    held = (table for table in tables if set(name.split()) <= set(table[0]))
     return next(table for table in held if not value or any(value in row.values() for row in table))
 
 
@@ -74,8 +74,11 @@ def test_a_page_gets_the_picture_and_behind_it_the_description_for_the_script() 
     data = {CHART: {"title": "</script><b>"}, PICTURE: "<svg/>"}
     other = new_output("display_data", {"text/plain": "4"})
     notebook = new_notebook(cells=[new_code_cell("x", outputs=[new_output("execute_result", data), other])])
-    first, same, last = interactive.page_outputs(notebook).cells[0].outputs
+    drawn, described = interactive.page_outputs(notebook).cells
+    first, same = drawn.outputs
     assert first.data == {PICTURE: "<svg/>"} and same == other
+    (last,) = described.outputs
+    assert described.metadata.tags == ["remove-input"] and not described.source
     markup = last.data["text/html"]
     assert markup.count("</script>") == 1 and f'class="{interactive.CLASS}"' in markup
     assert json.loads(re.sub("<[^>]*>", "", markup)) == data[CHART]

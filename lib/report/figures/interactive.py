@@ -20,7 +20,7 @@ import numpy as np
 import vl_convert
 from matplotlib.colors import to_hex
 from nbformat import NotebookNode
-from nbformat.v4 import new_output
+from nbformat.v4 import new_code_cell, new_output
 from numpy.typing import ArrayLike
 
 from lib.report.figures import STYLE, styles
@@ -35,7 +35,7 @@ DASHES: dict[str, list[float]] = {"-": [1, 0], "--": [7, 3], "-.": [7, 2, 2, 2],
 
 START = f"""
 for (const data of document.querySelectorAll('script.{CLASS}')) {{
-  const image = data.closest('.cell_output').querySelector('img');
+  const image = data.closest('.cell').previousElementSibling.querySelector('img');
   const place = document.createElement('div');
   const said = document.createElement('p');
   place.className = '{CLASS}';
@@ -46,7 +46,7 @@ for (const data of document.querySelectorAll('script.{CLASS}')) {{
     place.append(said);
     image.before(place);
     const say = () => {{ said.textContent = place.querySelector('.{READOUT}_marks text').textContent; }};
-    place.addEventListener('input', () => view.runAsync().then(say));
+    for (const moved of ['input', 'change']) place.addEventListener(moved, () => view.runAsync().then(say));
   }});
 }}
 """
@@ -198,13 +198,20 @@ def script_version() -> str:
 
 
 def page_outputs(notebook: NotebookNode) -> NotebookNode:
-    """The notebook for a page: behind the picture of a chart its description, for the `script` to draw."""
+    """The notebook for a page: after a cell with the picture of a chart its description, for the `script` to draw.
+
+    It has a cell of its own, for every output of a cell that makes a figure would become a figure of that name.
+    """
+    cells = []
     for cell in notebook.cells:
-        for output in list(cell.get("outputs", [])):
+        cells.append(cell)
+        for output in cell.get("outputs", []):
             if chart := output.get("data", {}).pop(CHART, None):
                 text = json.dumps(chart, separators=(",", ":")).replace("<", "\\u003c")
                 markup = f'<script type="application/json" class="{CLASS}">{text}</script>'
-                cell.outputs.append(new_output("display_data", {"text/html": markup}))
+                described = [new_output("display_data", {"text/html": markup})]
+                cells.append(new_code_cell("", metadata={"tags": ["remove-input"]}, outputs=described))
+    notebook.cells = cells
     return notebook
 
 
