@@ -70,7 +70,9 @@ CHANGES: dict[str, tuple[str, set[str]]] = {
     "a claim of a paper": ("book/claims/*.yml", set(PAGES)),
 }
 EXECUTE = """
+from lib.batch import side_by_side
 from lib.batch.book import execute_book
+side_by_side.LIBRARIES = ("scipy.signal",)  # of those that chapters use, these pages have no other
 if __name__ == "__main__":
     execute_book("smoke", 2, lambda outcome: print(outcome.page, outcome.error, flush=True))
 """

@@ -12,6 +12,7 @@ import pytest
 
 from lib import ROOT
 from lib.batch.question import create
+from tests.edited_code import take_over
 
 CONTENTS = "format: jb-book\nroot: book/index\nchapters:\n  - file: notebooks/two_point/copied_pairs\n"
 
@@ -40,7 +41,9 @@ def at(book: Path, *command: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_what_is_written_is_trained_shown_and_tested_as_it_stands(book: Path) -> None:
+def test_what_is_written_is_trained_shown_and_tested_as_it_stands(book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    take_over(ROOT, book, book / "compiled")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(book / "compiled"))
     told = at(book, "lib", "new", "copied_pairs", "--part", "two_point", "--title", "Copied pairs")
     assert "- file: notebooks/two_point/copied_pairs" in told
     (book / "_toc.yml").write_text(CONTENTS)
