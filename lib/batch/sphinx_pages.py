@@ -41,6 +41,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("html-page-context", _let_play)
     app.connect("html-page-context", _offer_notebook, priority=400)
     app.connect("html-page-context", _offer_jupyter, priority=900)
+    app.connect("html-page-context", _write_notebook, priority=900)
     app.connect("build-finished", _prune_mathjax, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -120,14 +121,24 @@ def _let_play(app: Sphinx, pagename: str, templatename: str, context: dict[str, 
         app.add_js_file(PLAYING, loading_method="defer")
 
 
+def _executed(app: Sphinx, pagename: str) -> Path | None:
+    """The executed notebook behind a page, if there is one, with all that Jupyter can show of its outputs."""
+    job = _jobs(app).get(pagename)
+    return job.notebook if job else None
+
+
 def _offer_notebook(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    """The executed notebook beside its page, for the theme's download button."""
-    executed = Path(app.outdir).parent / "jupyter_execute" / f"{pagename}.ipynb"
-    if pagename in _jobs(app) and executed.exists():
+    """Tell the theme's download button of the notebook, before it makes its buttons."""
+    if _executed(app, pagename):
+        context["ipynb_source"] = f"{pagename}.ipynb"
+
+
+def _write_notebook(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """The executed notebook beside its page; after the theme, which puts a bare copy there if it has launch buttons."""
+    if executed := _executed(app, pagename):
         target = Path(app.outdir) / "_sources" / f"{pagename}.ipynb"
         target.parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(on_its_own(nbformat.read(executed, as_version=4), app._book_repository), target)
-        context["ipynb_source"] = f"{pagename}.ipynb"
 
 
 def _offer_jupyter(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:

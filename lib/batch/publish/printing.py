@@ -24,6 +24,8 @@ from lib.machine import write_whole
 
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
+SCALE = 0.8  # text of 9.6 points: wide equations and most lines of code fit the sheet
+PATIENCE = 300_000  # milliseconds for a page to load: it is the machine that is slow, for nothing comes from elsewhere
 READY = """async () => {
   if (window.MathJax?.startup) await MathJax.startup.promise;
   await Promise.all([...document.images].map(image => image.decode().catch(() => {})));
@@ -85,10 +87,10 @@ def print_page(browser: Browser, path: Path) -> Print:
     page = browser.new_page(color_scheme="light", offline=True)
     try:
         page.add_init_script("for (const name of ['mode', 'theme']) localStorage.setItem(name, 'light');")
-        page.goto(path.as_uri(), wait_until="load")
+        page.goto(path.as_uri(), wait_until="load", timeout=PATIENCE)
         title = str(page.evaluate(READY))
         margin = {"top": "18mm", "bottom": "18mm", "left": "16mm", "right": "16mm"}
-        return title, page.pdf(format="A4", print_background=True, margin=margin)  # type: ignore[arg-type]
+        return title, page.pdf(format="A4", scale=SCALE, print_background=True, margin=margin)  # type: ignore[arg-type]
     finally:
         page.close()
 
