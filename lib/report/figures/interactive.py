@@ -2,7 +2,7 @@
 
 Vega-Lite draws them, in Jupyter as on a page. Where no script runs, and on paper, stands a picture of the same chart as
 it starts. Why Vega-Lite: its sliders are those of the browser, which keys and fingers already know, its lines are SVG,
-and its script takes 0.9 MB for the whole book, where that of Bokeh with its sliders takes 1.5 and that of Plotly 4.8.
+and its script takes 0.9 MB for the whole book, where that of Bokeh with its sliders takes 1.7 and that of Plotly 4.8.
 """
 
 from __future__ import annotations

@@ -1,0 +1,38 @@
+"""What the Sphinx extension adds to a page: the script of figures to play with where there is one, and nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lib.batch import sphinx_pages
+from lib.report import interactive
+
+
+def test_the_script_is_written_once_and_loaded_only_where_a_figure_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[str] = []
+    made: list[str] = []
+    app: Any = SimpleNamespace(outdir=tmp_path, add_js_file=lambda name, **_: loaded.append(name))
+    monkeypatch.setattr(interactive, "script", lambda: made.append("") or "draw()")
+    former = tmp_path / "_static" / "playing-00000000.js"
+    former.parent.mkdir()
+    former.write_text("")
+    plain, playing = "<p>playable</p>", f'<script type="application/json" class="{interactive.CLASS}">{{}}</script>'
+    for body in (plain, playing, plain, playing):
+        sphinx_pages._let_play(app, "page", "page.html", {"body": body}, None)
+    sphinx_pages._let_play(app, "genindex", "genindex.html", {}, None)
+    assert loaded == [sphinx_pages.PLAYING] * 2 and len(made) == 1
+    assert [path.name for path in former.parent.iterdir()] == [sphinx_pages.PLAYING]
+    assert (former.parent / sphinx_pages.PLAYING).read_text() == "draw()"
+
+
+def test_another_start_of_the_charts_has_another_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = interactive.script_version()
+    assert first == interactive.script_version()
+    monkeypatch.setattr(interactive, "START", "")
+    assert first != interactive.script_version()
