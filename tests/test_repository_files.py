@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 import yaml
 from check_jsonschema import main as validate
@@ -106,6 +107,7 @@ def test_the_chapter_that_contributors_begin_with_runs(monkeypatch: pytest.Monke
     monkeypatch.setattr("matplotlib.pyplot.show", lambda: None)
     page = example("notebooks/two_point/two_states", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     assert page.parameters == {"seed": 0}
+    plt.close("all")
     names: dict[str, object] = {}
     for cell in page.notebook().cells:
         if cell.cell_type == "code":

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lib.batch import sphinx_pages
-from lib.report import interactive
+from lib.report.figures import interactive
 
 
 def test_the_script_is_written_once_and_loaded_only_where_a_figure_needs_it(

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import jinja2
-import markupsafe
 
 from lib.report.catalogue import PAPERS, Claim
 from lib.report.claims import WORDS
@@ -68,7 +67,7 @@ class Filters:
         papers = [(paper, PAPERS.get(paper, paper)) for paper in dict.fromkeys(row.claim.paper for row in self.rows)]
         statuses = [(status, WORDS[status][1]) for status, _ in shares(self.rows)]
         pages = {part["page"]: page_name(part) for row in self.rows for part in row.parts}
-        script = markupsafe.Markup(Path(__file__).with_name("filters.js").read_text(encoding="utf-8"))
+        script = Path(__file__).with_name("filters.js").read_text(encoding="utf-8")
         return str(_template().filters(papers, statuses, list(pages.items()), script))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace
 
 from lib.batch.publish import answer
 from lib.report import findings, scorecard
@@ -62,10 +63,13 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         findings._read.cache_clear()
         warned = io.StringIO()
         settings = {"extensions": ["myst_parser"], "numfig": True, "myst_enable_extensions": ["colon_fence"]}
-        app = Sphinx(source, None, tmp_path / "html", tmp_path / "trees", "html", settings, status=None, warning=warned)
-        app.add_directive("answer", answer.Answer, override=True)
-        app.add_transform(answer.LinkedErrata)
-        app.build()
+        with docutils_namespace():  # which other tests find as it was
+            app = Sphinx(
+                source, None, tmp_path / "html", tmp_path / "trees", "html", settings, status=None, warning=warned
+            )
+            app.add_directive("answer", answer.Answer, override=True)
+            app.add_transform(answer.LinkedErrata)
+            app.build()
         return (tmp_path / "html" / "notebooks" / "page.html").read_text(encoding="utf-8"), "\n".join(
             line
             for line in warned.getvalue().splitlines()
