@@ -121,7 +121,7 @@ def test_what_a_search_found_can_be_read(
 
 @pytest.mark.parametrize("opened", each(EXECUTED), indirect=True)
 def test_a_chapter_offers_its_notebook_and_the_notebook_is_the_executed_one(opened: Visit) -> None:
-    link = opened.page.locator("a.btn-download-source-button, a[href$='.ipynb']").first.get_attribute("href")
+    link = opened.page.locator("a[href$='.ipynb']:not([href^='https:'])").first.get_attribute("href")
     assert link and link.endswith(".ipynb")
     path = (built(opened.name).parent / link).resolve()
     notebook = nbformat.read(path, as_version=4)
