@@ -51,7 +51,7 @@ def _growth(name: str) -> str:
     if rate == 0:
         return f"{'constant' if first == last else 'constant once full'}: {last:,}{' tokens' * (name == 'ngram')}"
     last -= history_state_size(model(name), LONG - 1)
-    return f"linear: {last:,} a token" if abs(rate - 1) < 0.01 else f"as the power {rate:.2f} of the length"
+    return f"linear: {last:,} per token" if abs(rate - 1) < 0.01 else f"as the power {rate:.2f} of the length"
 
 
 def _full(name: str) -> str:
@@ -109,7 +109,7 @@ def decay_in_theory() -> Cells:
     """How the two-point information of what it writes decays, derived."""
 
     def beyond(what: str) -> Told:
-        return lambda record: f"exponential beyond its {what}, rate {record['expected']:.3f} a symbol"
+        return lambda record: f"exponential beyond its {what}, rate {record['expected']:.3f} per symbol"
 
     finite, slower = "shen-finite-memory", "slower than exponential"
     said: dict[str, tuple[Cell, ...]] = {
@@ -131,7 +131,7 @@ def decay_as_measured() -> Cells:
     """The same of trained networks, on binary sequences whose information is a power law."""
 
     def rate(what: str) -> Told:
-        return lambda record: f"exponential, rate {record['measured']:.3f} a symbol, {what}"
+        return lambda record: f"exponential, rate {record['measured']:.3f} per symbol, {what}"
 
     ends = ("exponential in the end", "not exponential in the end")
     end = "every width: exponential in the end, to plateau"

@@ -28,6 +28,7 @@ from lib.report.figures import STYLE, styles
 CHART, PICTURE = "application/vnd.vegalite.v5+json", "image/svg+xml"
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 CLASS, READOUT = "playable", "readout"
+SHOWN = "# the figure above, to play with"
 LARGEST = 250_000  # characters that describe one chart: a page loads them at every visit
 TAKEN = {"width", "height", "padding", "autosize", "background", "cursor", "datum", "event", "item", "parent"}
 DIGITS = 4  # of the numbers in a chart
@@ -210,7 +211,8 @@ def page_outputs(notebook: NotebookNode) -> NotebookNode:
                 text = json.dumps(chart, separators=(",", ":")).replace("<", "\\u003c")
                 markup = f'<script type="application/json" class="{CLASS}">{text}</script>'
                 described = [new_output("display_data", {"text/html": markup})]
-                cells.append(new_code_cell("", metadata={"tags": ["remove-input"]}, outputs=described))
+                # Not shown; but of a cell without any source MyST-NB leaves out the outputs too.
+                cells.append(new_code_cell(SHOWN, metadata={"tags": ["remove-input"]}, outputs=described))
     notebook.cells = cells
     return notebook
 
