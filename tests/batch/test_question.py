@@ -22,7 +22,7 @@ def book(tmp_path: Path) -> Path:
     """A book without a question: code, settings, and the folder of one part."""
     for name in ("lib", "book"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("_config.yml", "pyproject.toml", "requirements.lock", "README.md"):
+    for name in ("_config.yml", "pyproject.toml", "requirements.lock", "README.md", "CITATION.cff"):
         shutil.copy(ROOT / name, tmp_path)
     for folder in ("experiments", "tests", "tests/experiments", "notebooks/two_point"):
         (tmp_path / folder).mkdir(parents=True)

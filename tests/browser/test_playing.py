@@ -104,7 +104,6 @@ def test_the_script_is_small_and_only_pages_that_use_it_load_it() -> None:
 
 def test_a_label_that_cannot_be_read_is_noticed(visit: Visit) -> None:
     visit.open(pages()[0])  # that all others are readable, in both schemes, is a test of every page
-    assert "color-contrast" not in {one.rule for one in violations(visit.page)}
     label = visit.page.locator(f"article .{CLASS} label span").first
     label.evaluate("one => { one.style.color = '#bbbbbb'; }")
     assert "color-contrast" in {one.rule for one in violations(visit.page)}

@@ -61,6 +61,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[str, dict[str, 
 
         monkeypatch.setattr(store, "so_far", so_far)
         monkeypatch.setattr(plt, "show", lambda: None)
+        plt.close("all")
         names: dict[str, Any] = {}
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             for cell in find_page(chapter).notebook().cells:
