@@ -106,4 +106,4 @@ def test_gradients_in_training_with_and_without_records(page: Any) -> None:
     told, names = page(lambda run: True, "gradients_in_training")
     assert names["verdicts"] == {"states of either kind": "agrees", "gradient through relevant states": "agrees"}
     assert "60 % of the states are relevant, 40 % are not" in told and "kerg-fig3" in told
-    assert len(plt.get_fignums()) == 5
+    assert len(plt.get_fignums()) == 4
