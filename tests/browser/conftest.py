@@ -43,6 +43,14 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         pass
 
+    def do_GET(self) -> None:
+        """A browser asks for an icon of the site where a page names none, as the one that sends readers on does not."""
+        if self.path == "/favicon.ico":
+            self.send_response(204)
+            self.end_headers()
+        else:
+            super().do_GET()
+
     def end_headers(self) -> None:
         """The book does not change while it is tested: the browser keeps the scripts that pages share, compiled."""
         self.send_header("Cache-Control", "max-age=3600")
