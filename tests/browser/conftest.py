@@ -17,13 +17,13 @@ from playwright.sync_api import Browser, BrowserContext, Request, Response, sync
 from playwright.sync_api import Error as PlaywrightError
 
 from lib import ROOT
+from lib.batch.publish import printing
 
 HTML = ROOT / "_build" / "html"
 DESK, PHONE = 1280, 390  # widths in pixels
 HIGHLIGHT = "?highlight="  # words that Sphinx marks on a page, as it does for who comes from the search
 ALONE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"  # a route refuses too, but switches the cache off
-OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", ALONE)
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+OPTIONS = (*printing.OPTIONS, "--disable-background-networking", ALONE)
 
 
 DRAWN = """() => document.querySelectorAll('.cell_output script.playable').length
@@ -71,7 +71,7 @@ def address() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """The Chromium of this machine, else the one that Playwright installed."""
-    here = next((path for name in CHROMIUMS if (path := shutil.which(name))), None)
+    here = next((path for name in printing.CHROMIUMS if (path := shutil.which(name))), None)
     with sync_playwright() as playwright:
         try:
             opened = playwright.chromium.launch(
