@@ -11,14 +11,13 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 from matplotlib.markers import MarkerStyle
 
 from experiments.landing.cells import Grade, Statement, grade
 from lib.report import figures
 from lib.report.claims import WORDS
-from lib.report.page import link
+from lib.report.page import link, macros
 from lib.report.records import OUTCOMES
 
 DASHES = {"-": (), "--": (4, 2), "-.": (5, 2, 1, 2), ":": (1, 2)}
@@ -105,13 +104,5 @@ def address(statement: Statement) -> str:
 
 @lru_cache(maxsize=1)
 def _template() -> Any:
-    """The macros of `architectures.html`; whatever they are given is escaped."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals |= {"words": WORDS, "sample": sample, "address": address, "link": link}
-    return environment.get_template("architectures.html").module
+    given = {"words": WORDS, "sample": sample, "address": address, "link": link}
+    return macros(Path(__file__).with_name("architectures.html"), given)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from lib.sources import current_page
@@ -30,6 +31,21 @@ def show_on_page(thing: Any) -> None:
     from IPython.display import display
 
     display(thing)
+
+
+def macros(template: Path, facts: Mapping[str, Any]) -> Any:
+    """The macros of a Jinja template of HTML, which may use these facts; whatever they are given is escaped."""
+    import jinja2  # by the few pages that have templates
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(template.parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= facts
+    return environment.get_template(template.name).module
 
 
 def link(page: str, anchor: str = "") -> str:

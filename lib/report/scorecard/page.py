@@ -16,13 +16,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-import jinja2
-
 from lib.report.catalogue import PAPERS, Claim
 from lib.report.claims import WORDS
 from lib.report.comparison import LISTED, LONGEST_TEXT, flat, recorded
 from lib.report.findings import JudgedClaim, finding
-from lib.report.page import link
+from lib.report.page import link, macros
 from lib.report.records import Record
 
 
@@ -105,17 +103,9 @@ def shares(rows: Sequence[ScoredClaim]) -> list[tuple[str, int]]:
 
 @lru_cache(maxsize=1)
 def _template() -> Any:
-    """The macros of `scorecard.html`; whatever they are given is escaped."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     facts = (finding, shares, link, paper_value, ours, allowed, origin, age, manner, page_name, speaks, told, run)
-    environment.globals |= {"words": WORDS, **{function.__name__: function for function in facts}}
-    return environment.get_template("scorecard.html").module
+    given = {"words": WORDS, **{function.__name__: function for function in facts}}
+    return macros(Path(__file__).with_name("scorecard.html"), given)
 
 
 def page_name(record: Record) -> str:
