@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from lib.runs import store
 from lib.runs.definition import Experiment
 
 PRINTED, PLATEAU = "as printed", "to plateau"
+THERE = {"agrees": "the statement holds in every seed", "undecided": "it is undecided too"}
 Numbers = Callable[[Mapping[str, Networks], int], Floats]
 """From networks by architecture and the number of seeds to one row for each case: (cases, seeds + 1)."""
 
@@ -90,7 +91,7 @@ class Statements:
         """Judge one statement under each condition; asked: bounds, note, paper as for `judge`.
 
         Where the numbers have a row for every size, a statement about all of them agrees if all trainings reached a
-        plateau, but differs already if those that did refute it.
+        plateau, but differs already if those that did refute it; else it is told what those say that did.
         """
         for condition in conditions:
             networks = self.networks(condition, axis)
@@ -99,17 +100,30 @@ class Statements:
             if condition == PLATEAU:
                 plateau = all_ways(*(self.gate(name, sizes, axis) for name in names))
                 if not plateau.reached and len(rows) == len(sizes) > 1:
-                    rows, plateau = self._refuted(rows, names, sizes, axis, asked) or (rows, plateau)
+                    rows, plateau = self._by_size(rows, names, sizes, axis, asked)
             given: dict[str, Any] = {"part": f"{statement}, {condition}", "condition": condition, "plateau": plateau}
             judge(claim, rows, **given, profile=self.profile, explanation=explanation, **asked)
 
-    def _refuted(
+    def _by_size(
         self, rows: Floats, names: Sequence[str], sizes: Sequence[int], axis: Axis, asked: Mapping[str, Any]
-    ) -> tuple[Floats, Plateau] | None:
-        """Those rows whose trainings reached a plateau, and how they did, if they alone refute a statement."""
+    ) -> tuple[Floats, Plateau]:
+        """Where not all trainings reached a plateau: those rows that did, if they alone refute the statement; else all
+        rows, and which sizes did, with what they say.
+        """
         ways = [all_ways(*(self.gate(name, [size], axis) for name in names)) for size in sizes]
         passed = [place for place, way in enumerate(ways) if way.reached]
-        bounds = {key: asked[key] for key in ("at_least", "at_most", "gap") if key in asked}
-        if not passed or decide(list(rows[passed]), **bounds).found != "differs":
-            return None
-        return rows[passed], all_ways(*(ways[place] for place in passed))
+        found = ""
+        if passed:
+            bounds = {key: asked[key] for key in ("at_least", "at_most", "gap") if key in asked}
+            found = decide(list(rows[passed]), **bounds).found
+        if found == "differs":
+            return rows[passed], all_ways(*(ways[place] for place in passed))
+        reached = (
+            f"one at {axis} {', '.join(str(sizes[place]) for place in passed)}, where {THERE[found]}" if passed else ""
+        )
+        missed = "; ".join(
+            f"{axis} {size}: {way.reason}" for size, way in zip(sizes, ways, strict=True) if not way.reached
+        )
+        first = all_ways(*ways)
+        told = [first.sentence, f"no plateau at {missed}", reached]
+        return rows, replace(first, sentence="; ".join(filter(None, told)))

@@ -60,6 +60,25 @@ def test_one_size_at_its_plateau_refutes_a_statement_about_all_and_confirms_none
     assert verdicts(bent, bent, capsys)[1] == "undecided"
 
 
+def test_an_undecided_statement_tells_what_the_sizes_say_that_reached_a_plateau(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def said(*found: list[dict[str, Any]]) -> str:
+        statements = Statements([], trainings([run for runs in found for run in runs]), OPTIMUM, ("rnn",), "laptop")
+        numbers = lambda nets, seeds: law_signs(nets["rnn"], [8, 16], seeds)  # noqa: E731
+        statements.say("shen-fig1a", "a", numbers, ["rnn"], [8, 16], conditions=["to plateau"], **CODE)
+        return capsys.readouterr().out
+
+    far = trained(BENT, 16, excess=2.0)
+    assert "no plateau at width 16: precondition not met; one at width 8, where the statement holds in every seed" in (
+        said(trained(BENT, 8), far)
+    )
+    disagreeing = [record(curve, seed=seed, loss=OPTIMUM.value) for seed, curve in enumerate([BENT, STRAIGHT, BENT])]
+    assert "one at width 8, where it is undecided too" in said(disagreeing, far)
+    none = said(trained(BENT, 8, excess=2.0), far)
+    assert "no plateau at width 8: precondition not met; width 16:" in none and "where" not in none
+
+
 def test_what_did_not_reach_a_plateau_refutes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     far = trained(STRAIGHT, 8, excess=2.0)
     assert verdicts(far, far + trained(BENT, 16), capsys)[1] == "undecided"
