@@ -179,6 +179,7 @@ def claims(paper: str | None) -> None:
 @click.option("--shard", default=None, metavar="I/N", help="Do part I of N in this process, without a scheduler.")
 @click.option("--device", default="cpu", show_default=True, type=click.Choice(["cpu", "cuda"]), help="Where to train.")
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Of each run.")
+@click.option("--budget", default=None, metavar="TIME", help="Only what fits into 2h or 90m, by the forecast.")
 @click.option("--dry-run", is_flag=True, help="List the runs, and the SLURM script, without starting anything.")
 def sweep(
     name: str, profile: str, where: tuple[str, ...], device: str, threads: int, dry_run: bool, **how: Any
@@ -187,19 +188,30 @@ def sweep(
 
     Several small runs may share a GPU: --device cuda --workers 8.
     """
+    from lib.machine import available_cores
     from lib.runs.definition import Experiment, check
+    from lib.runs.forecast import duration, in_words, longest_first, recorded_costs, within
     from lib.runs.store import store_of
     from lib.runs.sweep import chosen, clear_half_written, graphics_cards, in_short, shard
 
     if sum(how[way] is not None for way in ("scheduler", "slurm", "shard")) > 1:
         raise ValueError("one of --scheduler, --slurm and --shard is allowed")
-    runs, store = chosen(Experiment(name).runs(profile), _parse(where)), store_of(profile)
+    experiment, store = Experiment(name), store_of(profile)
+    runs = chosen(experiment.runs(profile), _parse(where))
     if how["shard"] is not None:
         runs = shard(runs, how["shard"])
     states = {run.identity: store.state(run) for run in runs}
     missing = [run for run in runs if states[run.identity] != "current"]
     check(missing)  # before anything starts
     click.echo(f"{len(runs)} runs, {len(runs) - len(missing)} of them done")
+    costs = recorded_costs(experiment, missing, store)
+    workers = 1 if how["shard"] is not None else how["slurm"] or how["workers"] or available_cores()
+    if how["budget"] is not None:
+        missing = within(missing, costs, duration(how["budget"]), workers)
+        click.echo(f"{len(missing)} of the others fit into {how['budget']} on {workers} at once")
+    costs = {run.identity: costs[run.identity] for run in missing}
+    if (total := sum(costs.values())) > 0:
+        click.echo(f"about {in_words(total)} of one core, {in_words(total / workers)} with {workers} at once")
     if dry_run:
         for run in missing:
             click.echo(f"{run}  {states[run.identity]}  {in_short(run)}")
@@ -211,23 +223,23 @@ def sweep(
         if device == "cuda" and how["scheduler"] is None and how["slurm"] is None:
             graphics_cards()  # elsewhere it is the workers that need one
         clear_half_written(store.work)
-        _report(_sweep(missing, store, device, threads, how))
+        _report(_sweep(longest_first(missing, costs), store, device, threads, how, costs))
 
 
-def _sweep(runs: list[Any], store: Any, device: str, threads: int, how: dict[str, Any]) -> Any:
+def _sweep(runs: list[Any], store: Any, device: str, threads: int, how: dict[str, Any], costs: dict[str, float]) -> Any:
     from lib.runs.sweep import client_of, local_client, run_here, run_on_cluster
 
     def tell(line: str) -> None:
         click.echo(line, err=True)
 
     if how["shard"] is not None:
-        return run_here(runs, store, device, threads, tell)
+        return run_here(runs, store, device, threads, tell, costs)
     if how["slurm"]:
         with _slurm(how["slurm"], how) as cluster, client_of(cluster.scheduler_address) as client:
-            return run_on_cluster(runs, store, client, device, threads, tell)
+            return run_on_cluster(runs, store, client, device, threads, tell, costs)
     opened = client_of(how["scheduler"]) if how["scheduler"] else local_client(how["workers"])
     with opened as client:
-        return run_on_cluster(runs, store, client, device, threads, tell)
+        return run_on_cluster(runs, store, client, device, threads, tell, costs)
 
 
 def _slurm(jobs: int, how: dict[str, Any]) -> Any:

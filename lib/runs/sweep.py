@@ -19,6 +19,7 @@ from tqdm.auto import tqdm
 from lib.machine import available_cores, locked
 from lib.runs.definition import Run
 from lib.runs.endings import in_one_line
+from lib.runs.forecast import Clock, flat, in_words
 from lib.runs.store import RunningElsewhere, Store
 
 GONE = "the scheduler is gone; what was finished is kept, start again to go on"
@@ -80,16 +81,7 @@ def chosen(runs: Sequence[Run], where: Mapping[str, Any]) -> list[Run]:
 
 def _asked(run: Run) -> dict[str, Any]:
     """All that a run can be chosen by: its seed and its parameters, those inside others by names with dots."""
-    found: dict[str, Any] = {"seed": run.seed}
-
-    def enter(parameters: Mapping[str, Any], prefix: str) -> None:
-        for key, value in parameters.items():
-            found[f"{prefix}{key}"] = value
-            if isinstance(value, Mapping):
-                enter(value, f"{prefix}{key}.")
-
-    enter(run.parameters, "")
-    return found
+    return {"seed": run.seed, **flat(run.parameters)}
 
 
 def _as_given(value: Any) -> str:
@@ -168,15 +160,28 @@ def run_here(
     device: str = "cpu",
     threads: int | None = None,
     tell: Callable[[str], None] = lambda line: None,
+    costs: Mapping[str, float] | None = None,
 ) -> Outcome:
-    """All runs one after the other in this process."""
-    outcome = Outcome()
-    for run in tqdm(runs, unit="run", desc="sweep"):
-        identity, state, error = execute(run, store, device, threads, progress=True)
-        outcome.enter(identity, state, error)
-        if state == "failed":
-            tell(f"{run} failed ({in_short(run)}): {error}")
+    """All runs one after the other in this process. costs: forecast seconds by identity, for the bar."""
+    outcome, clock = Outcome(), Clock(costs or {})
+    with tqdm(runs, unit="run", desc="sweep") as bar:
+        _tell_time(bar, clock)
+        for run in bar:
+            identity, state, error = execute(run, store, device, threads, progress=True)
+            outcome.enter(identity, state, error)
+            if state == "failed":
+                tell(f"{run} failed ({in_short(run)}): {error}")
+            _tell_time(bar, clock, run, state, store)
     return outcome
+
+
+def _tell_time(bar: Any, clock: Clock, run: Run | None = None, state: str = "", store: Store | None = None) -> None:
+    """What is left, beside the bar; a run that has ended corrects it."""
+    if run is not None and store is not None and run.identity in clock.costs:
+        record = store.load(run) if state == "done" else None
+        clock.enter(run.identity, record.provenance.seconds if record else None)
+    if (left := clock.left()) > 0:
+        bar.set_postfix_str(f"about {in_words(left)} left")
 
 
 def clear_half_written(work: Path) -> None:
@@ -194,10 +199,12 @@ def run_on_cluster(
     device: str = "cpu",
     threads: int | None = 1,
     tell: Callable[[str], None] = lambda line: None,
+    costs: Mapping[str, float] | None = None,
 ) -> Outcome:
     """All runs as tasks of a Dask cluster; a run whose worker dies goes on elsewhere from its checkpoint.
 
-    Raises ConnectionError when the scheduler is gone for good; whatever was finished is kept.
+    They begin in the order given. costs: forecast seconds by identity, for the bar. Raises ConnectionError when the
+    scheduler is gone for good; whatever was finished is kept.
     """
     from distributed import as_completed
 
@@ -215,13 +222,16 @@ def run_on_cluster(
         client.submit(execute, run, store, device, threads, key=task_key(run), pure=False, retries=RETRIES)
         for run in waiting
     ]
+    clock = Clock(costs or {}, max(len(client.scheduler_info()["workers"]), 1))
     with tqdm(total=len(runs), initial=len(outcome.were_done), unit="run", desc="sweep") as bar:
+        _tell_time(bar, clock)
         for future in as_completed(futures, raise_errors=False):
             identity = future.key[-1]
             state, error = _fate(future, client)
             outcome.enter(identity, state, error)
             if state == "failed":
                 tell(f"{names[identity]} failed ({in_short(names[identity])}): {error}")
+            _tell_time(bar, clock, names[identity], state, store)
             bar.update()
     return outcome
 

@@ -1,0 +1,163 @@
+"""How long runs will take: recovered where times follow their rule, and never more than a budget allows."""
+
+import math
+import re
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lib.batch import cli
+from lib.runs.definition import Experiment, Run
+from lib.runs.forecast import Clock, duration, flat, forecast, in_words, longest_first, recorded_costs, within
+from lib.runs.store import Store
+
+SECONDS_PER_EPOCH = 0.25
+
+
+def run(architecture="rnn", width=4, epochs=10, seed=0):
+    parameters = {"architecture": architecture, "width": width, "fit": {"epochs": epochs, "patience": None}}
+    return Run("tiny", "experiments.binary_sequences.run", parameters, seed)
+
+
+class NamedRun(Run):
+    """Its identity is what it asks, without an experiment that knows these parameters."""
+
+    @property
+    def identity(self):
+        return repr((self.parameters, self.seed))
+
+
+def named(*arguments, **keywords):
+    asked = run(*arguments, **keywords)
+    return NamedRun(asked.experiment, asked.module, asked.parameters, asked.seed)
+
+
+def seconds(asked):
+    each = asked.parameters
+    return SECONDS_PER_EPOCH * each["fit"]["epochs"] * each["width"] ** 2 * (3 if each["architecture"] == "lstm" else 1)
+
+
+def record(asked, slower=1.0):
+    return {"parameters": asked.parameters, "provenance": {"seconds": slower * seconds(asked)}}
+
+
+GRID = [named(architecture, width, epochs, seed) for architecture in ("rnn", "lstm") for width in (2, 4, 8, 16)
+        for epochs in (10, 20, 40) for seed in range(3)]  # fmt: skip
+
+
+def test_times_that_are_products_of_powers_are_found_again():
+    new = [named("rnn", 32, 80), named("lstm", 8, 5), named("lstm", 3, 30)]
+    found = forecast(new, [record(asked) for asked in GRID])
+    assert [found[asked.identity] for asked in new] == pytest.approx([seconds(asked) for asked in new], rel=0.05)
+    twice = forecast(new, [record(asked, slower=2.0) for asked in GRID])
+    assert [twice[asked.identity] / found[asked.identity] for asked in new] == pytest.approx([2.0] * 3)
+
+
+def test_noise_of_single_runs_is_averaged_as_times_are():
+    """Half of the runs take thrice as long: the mean is 2, that of the logarithms 1.73."""
+    records = [record(asked, slower=3.0 if number % 2 else 1.0) for number, asked in enumerate(GRID)]
+    total = sum(forecast(GRID, records).values())
+    assert total == pytest.approx(sum(entry["provenance"]["seconds"] for entry in records), rel=0.05)
+
+
+def test_without_records_nothing_is_known_and_no_budget_can_be_kept():
+    found = forecast(GRID, [])
+    assert all(map(math.isnan, found.values())) and len(found) == len(GRID)
+    assert longest_first(GRID, found) == GRID
+    with pytest.raises(ValueError, match="no run of this experiment is recorded"):
+        within(GRID, found, 100.0)
+    assert forecast([], [record(GRID[0])]) == {}
+
+
+@given(st.floats(60, 1e5), st.integers(1, 4))
+def test_a_budget_is_kept_and_cheap_settings_are_completed_first(budget, workers):
+    costs = {asked.identity: seconds(asked) for asked in GRID}
+    taken = within(GRID, costs, budget, workers)
+    assert 0 < sum(costs[asked.identity] for asked in taken) <= budget * workers
+    missing = [seconds(asked) for asked in GRID if asked not in taken]
+    whole = {str(asked.parameters) for asked in taken if all(
+        other in taken for other in GRID if other.parameters == asked.parameters)}  # fmt: skip
+    assert len({str(asked.parameters) for asked in taken}) <= len(whole) + 2  # others only to fill what is left
+    assert not missing or min(missing) > budget * workers - sum(costs[asked.identity] for asked in taken)
+
+
+def test_a_budget_too_small_for_any_run_says_what_is_needed():
+    costs = {asked.identity: seconds(asked) for asked in GRID}
+    with pytest.raises(ValueError, match="about 10 s is needed for the shortest run, got 4 s"):
+        within(GRID, costs, 4.0)
+    assert within([], {}, 4.0) == []
+
+
+def test_the_longest_begin_first():
+    costs = {asked.identity: seconds(asked) for asked in GRID}
+    ordered = [costs[asked.identity] for asked in longest_first(GRID, costs)]
+    assert ordered == sorted(ordered, reverse=True) and len(ordered) == len(GRID)
+
+
+def test_what_is_left_follows_the_pace_of_those_that_have_ended():
+    clock = Clock({"a": 10.0, "b": 20.0, "c": 30.0}, workers=2)
+    assert clock.left() == 30.0
+    clock.enter("a", 20.0)  # twice the forecast
+    assert clock.left() == 50.0
+    clock.enter("b", None)  # failed: as was forecast
+    assert clock.left() == pytest.approx(30.0 * 40 / 30 / 2)
+    clock.enter("c", 1.0)
+    assert clock.left() == 0.0
+    assert math.isnan(Clock({"a": math.nan}).left())
+
+
+def test_parameters_inside_others_have_names_with_dots():
+    assert flat({"a": 1, "fit": {"b": {"c": 2}}}) == {"a": 1, "fit": {"b": {"c": 2}}, "fit.b": {"c": 2}, "fit.b.c": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("2h", 7200), ("90m", 5400), ("1h30m", 5400), ("45s", 45), ("1.5h", 5400), ("1h1m1s", 3661)]
+)
+def test_a_time_is_read(text, expected):
+    assert duration(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "2", "h", "0h", "-1h", "2 hours", "30m1h", "nan"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(ValueError, match=r"a time such as 2h, 90m or 1h30m is allowed, got"):
+        duration(text)
+
+
+@pytest.mark.parametrize(
+    ("time", "words"),
+    [
+        (0.2, "1 s"),
+        (40, "40 s"),
+        (720, "12 min"),
+        (5340, "89 min"),
+        (13200, "3 h 40 min"),
+        (7230, "2 h 00 min"),
+        (math.nan, "an unknown time"),
+    ],
+)
+def test_a_time_is_said_as_people_do(time, words):
+    assert in_words(time) == words
+
+
+def test_what_is_recorded_of_one_profile_speaks_for_another():
+    experiment, store = Experiment("binary-printed"), Store()
+    found = recorded_costs(experiment, experiment.runs("paper"), store)
+    assert all(cost > 0 for cost in found.values()) and len(found) == len(experiment.runs("paper"))
+    runs = experiment.runs("laptop")
+    spent = sum(record["provenance"]["seconds"] for record in store.records(runs))
+    assert spent / 1.5 < sum(recorded_costs(experiment, runs, store).values()) < 1.5 * spent
+
+
+def test_a_budget_that_is_no_time_is_refused_before_anything_starts():
+    refused = CliRunner().invoke(cli.main, ["sweep", "binary-printed", "--profile", "paper", "--budget", "soon"])
+    assert refused.exit_code == 1 and "a time such as 2h" in refused.output
+
+
+def test_a_sweep_says_how_long_it_takes_before_it_starts():
+    words = ["sweep", "binary-printed", "--profile", "paper", "--shard", "1/1", "--dry-run"]
+    told = CliRunner().invoke(cli.main, [*words, "--budget", "2h"]).output
+    assert "of the others fit into 2h on 1 at once" in told
+    assert re.search(r"about (1 h \d\d|2 h 00|\d\d) min of one core", told)
+    assert told.count("not yet") == int(re.search(r"^(\d+) of the others", told, re.MULTILINE)[1])
