@@ -32,13 +32,16 @@ release: pages
 	$(RUN) -m lib print -o _build/release/memory-of-sequence-models.pdf
 	cd _build && $(abspath $(RUN)) -m zipfile -c release/memory-of-sequence-models.zip html
 
+# The workers share the cores: with more threads than these each of them waits for the others, and burns their time.
+UNIT := OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
 test: $(READY) lint
-	$(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not browser"
+	$(UNIT) -m "not browser"
 	$(RUN) -m lib book --profile smoke
 	$(RUN) -m pytest -n auto --dist loadgroup -m browser tests/browser
 
 test-fast: $(READY)
-	$(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not browser and not slow"
+	$(UNIT) -m "not browser and not slow"
 
 lint: $(READY)
 	$(RUN) -m ruff check .
