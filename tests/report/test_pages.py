@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from pybtex.database import parse_file
 
 from lib import ROOT
-from lib.batch.pages import table_of_contents
+from lib.batch.pages import Page, table_of_contents
 from lib.report import benchmarks
 
 BOOK = ROOT / "book"
@@ -49,6 +50,46 @@ def test_what_a_page_cites_is_in_the_bibliography(page: str) -> None:
 def test_an_erratum_that_a_chapter_names_is_on_the_errata_page(page: str) -> None:
     listed = set(re.findall(r"^\(erratum-(\d+)\)=$", (BOOK / "errata.md").read_text(encoding="utf-8"), re.MULTILINE))
     assert set(re.findall(r"erratum\s*=\s*(\d+)", (ROOT / page).read_text(encoding="utf-8"))) <= listed
+
+
+def exercises(page: Page) -> tuple[list[int], list[int]]:
+    """Numbers of the questions that a chapter asks at its end, and of the folded cells that assert an answer."""
+    cells = page.notebook().cells
+    starts = [place for place, cell in enumerate(cells) if "## Exercises\n" in cell.source]
+    if not starts:
+        return [], []
+    asked = re.findall(r"^(\d+)\. ", cells[starts[-1]].source.partition("## Exercises\n")[2], re.MULTILINE)
+    folded = [cell.source for cell in cells[starts[-1] + 1 :] if "hide-cell" in cell.metadata.get("tags", [])]
+    asserting = [code for code in folded if any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(code)))]
+    answered = [match for match in (re.match(r"# Exercise (\d+)\n", code) for code in asserting) if match]
+    return [int(number) for number in asked], [int(match[1]) for match in answered]
+
+
+def are_whole(asked: list[int], answered: list[int]) -> bool:
+    return asked == answered == list(range(1, len(asked) + 1)) and 2 <= len(asked) <= 4
+
+
+@pytest.mark.parametrize("page", names(CHAPTERS))
+def test_a_chapter_ends_in_exercises_whose_solutions_assert_their_answers(page: str) -> None:
+    asked, answered = exercises(Page(page.removesuffix(".md")))
+    assert are_whole(asked, answered)
+
+
+@pytest.mark.parametrize(
+    ("text", "damage"),
+    [
+        ("## Exercises\n", "## Questions\n"),
+        ("\n2. ", "\n3. "),
+        (":tags: [hide-cell]\n# Exercise 1", ":tags: [hide-input]\n# Exercise 1"),
+        ("# Exercise 1\n", "# A solution\n"),
+        ("assert ", "print() if 0 else "),
+    ],
+)
+def test_exercises_that_are_not_whole_are_seen(text: str, damage: str) -> None:
+    page = Page("notebooks/two_point/entropy_estimators")
+    whole, section, end = page.text.partition("## Exercises\n")
+    page.__dict__["text"] = whole + (section + end).replace(text, damage)
+    assert not are_whole(*exercises(page))
 
 
 def test_every_erratum_has_printed_and_right_form_a_smallest_case_and_a_proof() -> None:
