@@ -7,6 +7,12 @@ READY   := $(VENV)/.ready
 # In a container one often is root, which Jupyter accepts only when told so; its token stays on.
 AS_ROOT  = $(if $(filter 0,$(shell id -u)), --allow-root)
 
+# On Linux PyPI's PyTorch brings gigabytes of CUDA along. Without an NVIDIA driver it comes from PyTorch's own index of builds
+# for the CPU; where that has none, from PyPI. `TORCH_INDEX=` names another index, or none.
+NVIDIA := $(wildcard /proc/driver/nvidia/version)$(shell command -v nvidia-smi 2>/dev/null)
+TORCH_INDEX ?= $(if $(NVIDIA),,$(if $(filter Linux,$(shell uname -s)),https://download.pytorch.org/whl/cpu))
+TORCH := sed -n 's/^\(torch==[^ ]*\).*/\1/p' requirements.txt
+
 # What Python has compiled is kept, also where the environment forbids it: here a hundred processes import the same.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -77,6 +83,8 @@ benchmarks: $(READY)
 $(READY): requirements.txt requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; assert (3, 11) <= sys.version_info[:2] <= (3, 13), "Python 3.11 to 3.13 is needed; set PYTHON=python3.12, say"'
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
+	test -z "$(TORCH_INDEX)" || $(RUN) -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --retries 1 --timeout 10 --index-url "$(TORCH_INDEX)" $$($(TORCH)) \
+	  || echo "No PyTorch for this machine at $(TORCH_INDEX): that of PyPI is taken."
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt -c requirements.lock
 	$(RUN) -m compileall -qq -j 0 $(VENV)/lib || true  # as pip would, which has one core for it and passes over the same
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

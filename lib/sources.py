@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import os
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from lib import ROOT
 
 SUFFIXES = (".py", ".yml", ".html", ".js", ".mplstyle")
 EXPERIMENTS = "experiments"
+ALL = "*"  # every experiment, as in `from experiments import *`
 _CELL = re.compile(
     r"^[ \t]*(?P<fence>`{3,}|~{3,})\{code-cell\}[^\n]*\n(?P<code>.*?)^[ \t]*(?P=fence)[ \t]*$", re.M | re.S
 )
@@ -52,15 +54,15 @@ def files_below(folder: Path) -> list[Path]:
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name != "__pycache__"]
         found += [Path(place, name) for name in names if name.endswith(SUFFIXES)]
-    return sorted(found, key=lambda path: path.relative_to(folder).as_posix())
+    return sorted(found, key=Path.as_posix)
 
 
 def digest_of(files: Iterable[Path], root: Path) -> str:
     """SHA-256 over contents and names, relative to ``root``, of files in the given order, as hexadecimal digits."""
-    total = hashlib.sha256()
+    total, above = hashlib.sha256(), len(root.as_posix()) + 1  # thousands of files: `relative_to` would take longest
     for path in files:
         content = path.read_bytes()
-        total.update(f"{path.relative_to(root).as_posix()}\0{len(content)}\0".encode() + content)
+        total.update(f"{path.as_posix()[above:]}\0{len(content)}\0".encode() + content)
     return total.hexdigest()
 
 
@@ -71,7 +73,7 @@ def code_cells(text: str) -> list[str]:
 
 
 def _experiments(code: Iterable[str], folder: Path) -> list[Path]:
-    waiting = {name for cell in code for name in _imported(cell, (EXPERIMENTS,), folder)}
+    waiting = {name for cell in code for name in _named_in(cell, (EXPERIMENTS,), folder)}
     done: set[str] = set()
     files: set[Path] = set()
     while waiting - done:
@@ -82,30 +84,36 @@ def _experiments(code: Iterable[str], folder: Path) -> list[Path]:
         files |= set(own)
         for path in (path for path in own if path.suffix == ".py"):
             inside = (EXPERIMENTS, *path.relative_to(folder).parts[:-1])
-            waiting |= set(_imported(path.read_text(encoding="utf-8"), inside, folder))
+            waiting |= _named_in(path.read_text(encoding="utf-8"), inside, folder)
     head = folder / "__init__.py"
     return sorted(files | ({head} if files and head.is_file() else set()), key=Path.as_posix)
 
 
-def _imported(code: str, inside: tuple[str, ...], folder: Path) -> Iterator[str]:
-    """Names of experiments that a text imports, wherever in it; ``inside``: the package that holds the text."""
+def _named_in(code: str, inside: tuple[str, ...], folder: Path) -> set[str]:
+    names = set(_imported(code, inside))
+    return names - {ALL} | set(_all(folder)) if ALL in names else names
+
+
+@functools.cache  # the scorecard asks for each of its pages, and most of these import the same
+def _imported(code: str, inside: tuple[str, ...]) -> frozenset[str]:
+    """Names of experiments that a text imports, wherever in it, or ALL; ``inside``: the package that holds the text."""
     try:
         tree = ast.parse(_MAGIC.sub("", code))
     except SyntaxError:
-        yield from _all(folder)
-        return
+        return frozenset({ALL})
+    names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from _NAMED.findall(node.value)
+            names.update(_NAMED.findall(node.value))
         elif isinstance(node, ast.Import):
             for alias in node.names:
-                yield from _all(folder) if alias.name == EXPERIMENTS else _NAMED.findall(alias.name)
+                names.update([ALL] if alias.name == EXPERIMENTS else _NAMED.findall(alias.name))
         elif isinstance(node, ast.ImportFrom):
             base = inside[: len(inside) - node.level + 1] if node.level else ()
             module = [*base, *(node.module or "").split(".")] if node.module else [*base]
             if module[:1] == [EXPERIMENTS]:
-                named = [module[1]] if len(module) > 1 else [alias.name for alias in node.names]
-                yield from _all(folder) if "*" in named else named
+                names.update([module[1]] if len(module) > 1 else [alias.name for alias in node.names])
+    return frozenset(names)
 
 
 def _all(folder: Path) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -29,6 +30,37 @@ def test_jupyter_starts_for_root_too_with_its_token_and_for_this_machine_alone(
     assert ("--allow-root" in command) is allowed
     assert command[command.index("--ip") + 1] == "127.0.0.1"
     assert not any("token" in word.lower() or "password" in word.lower() for word in command)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
+@pytest.mark.parametrize(
+    ("system", "driver", "setting", "index"),
+    [
+        ("Linux", False, None, "https://download.pytorch.org/whl/cpu"),
+        ("Linux", True, None, ""),
+        ("Darwin", False, None, ""),
+        ("Linux", False, "", ""),
+        ("Linux", True, "https://an.index", "https://an.index"),
+    ],
+)
+def test_pytorch_is_the_build_for_the_cpu_on_linux_without_a_driver(
+    tmp_path: Path, system: str, driver: bool, setting: str | None, index: str
+) -> None:
+    if (Path("/proc/driver/nvidia/version").exists() or shutil.which("nvidia-smi")) and not driver:
+        pytest.skip("there is a driver here")
+    for name, said in [("uname", system), *([("nvidia-smi", "a card")] if driver else [])]:
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {said}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    environment.pop("TORCH_INDEX", None)
+    environment |= {} if setting is None else {"TORCH_INDEX": setting}
+    command = ["make", "-n", "-B", ".venv/.ready"]
+    told = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+    torch, *others = [line for line in told.splitlines() if "pip install" in line]
+    assert f'test -z "{index}" ||' in torch and f'--index-url "{index}" ' in torch
+    assert others and not any("index" in line for line in others)
+    version = subprocess.run(torch.partition("$(")[2].rpartition(")")[0], shell=True, cwd=ROOT, capture_output=True)
+    assert re.fullmatch(rb"torch==[\d.]+\n", version.stdout)
 
 
 def test_files_that_take_long_are_tested_first_and_are_there(request: pytest.FixtureRequest) -> None:

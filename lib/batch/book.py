@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lib import ROOT
+from lib.batch import BUILD
 from lib.batch.execution import Job, Outcome, clear_partials
 from lib.batch.identity import digests, page_key
 from lib.batch.pages import Page, executable_pages, profile_parameters
@@ -17,8 +18,6 @@ from lib.batch.side_by_side import Workers
 from lib.machine import available_cores
 from lib.report.records import append, read
 from lib.runs.sweep import clear_half_written
-
-BUILD = ROOT / "_build"
 
 
 class BuildFailed(RuntimeError):

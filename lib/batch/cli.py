@@ -12,6 +12,7 @@ import click
 import yaml
 
 from lib import ROOT
+from lib.batch import BUILD
 from lib.runs.endings import Terminated, terminable
 
 
@@ -67,7 +68,7 @@ def run(
     notebooks: tuple[str, ...], assignments: tuple[str, ...], profile: str, jobs: int | None, output: Path | None
 ) -> None:
     """Execute NOTEBOOKS with papermill; `all` means every chapter."""
-    from lib.batch.book import BUILD, clear_leftovers, default_workers
+    from lib.batch.book import clear_leftovers, default_workers
     from lib.batch.execution import Job
     from lib.batch.identity import digest
     from lib.batch.pages import executable_pages, find_page, profile_parameters
@@ -135,7 +136,6 @@ def book(profile: str, jobs: int | None, record: bool, clean: bool) -> None:
 )
 def print_pages(output: Path) -> None:
     """Print the built pages into one PDF, with the bookmarks of the table of contents."""
-    from lib.batch.book import BUILD
     from lib.batch.publish.address import pages_url, repository_url
     from lib.batch.publish.printing import print_book
 
@@ -150,7 +150,6 @@ def print_pages(output: Path) -> None:
 @click.option("--paper", default=None, help="Only the claims of one paper, such as shen2019.")
 def claims(paper: str | None) -> None:
     """Print the scorecard: every claim, whether it holds, and which of its records are of older code."""
-    from lib.batch.book import BUILD
     from lib.report import scorecard
 
     folders = sorted(path for path in (BUILD / "executed").glob("*") if path.is_dir())
@@ -279,7 +278,6 @@ def measure_own(source: str, model: str, against: str, output: Path | None, quic
 
     Reads .txt, .jsonl and folders of them, also .gz, .xz and .zst. Leaves a notebook, a page, figures, CSV and JSON.
     """
-    from lib.batch.book import BUILD
     from lib.batch.measuring import MeasuringFailed, Request, folder_for, measure, summary
 
     folder = output or folder_for(source, BUILD / "measured")

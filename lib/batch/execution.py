@@ -72,6 +72,13 @@ class Job:
         except (ValueError, KeyError, TypeError):  # cut off, or written by a former version of the book
             return False
 
+    def weight(self) -> tuple[bool, float]:
+        """What to sort by for the longest first: seconds of the last execution; before all where there is none."""
+        try:
+            return False, float(json.loads(self.stamp.read_text(encoding="utf-8"))["seconds"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return True, float(len(self.page.text))
+
     def execution(self) -> str:
         """A text that tells this execution from every other of the page; empty where there is none."""
         return self.stamp.read_text(encoding="utf-8") if self.stamp.exists() else ""

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from lib import ROOT, inputs, sources
+from lib.batch import BUILD
 from lib.batch.pages import Page
 from lib.inputs import Input
 from lib.machine import write_whole
 from lib.processes.corpora import page_inputs
 
-KEPT_DIGESTS = ROOT / "_build" / "input-digests.json"
+KEPT_DIGESTS = BUILD / "input-digests.json"
 SETTLED = 2 * 10**9  # nanoseconds; a file written later than that may change again without another time or size
 
 

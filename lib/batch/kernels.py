@@ -102,7 +102,16 @@ def _become_kernel(receiver: Connection, path: Sequence[str], others: Sequence[C
     sys.path[:], sys.argv[:] = path, words
     for name in ("tqdm.auto", "tqdm.autonotebook"):  # they see when they are loaded whether they are in a kernel
         sys.modules.pop(name, None)
+    _draw_anew()
     runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+
+
+def _draw_anew() -> None:
+    """Two pages that draw without a seed draw different numbers, as two processes do; Python's own see to it."""
+    if numpy := sys.modules.get("numpy.random"):
+        numpy.seed()
+    if torch := sys.modules.get("torch"):
+        torch.default_generator.seed()
 
 
 class _Provisioner(LocalProvisioner):  # type: ignore[misc]

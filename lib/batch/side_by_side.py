@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from multiprocessing import connection
@@ -28,6 +29,7 @@ from lib.report.records import keep_of_failed_page
 from lib.runs.endings import Terminated, end_with, terminable
 
 FORKS = sys.platform == "linux"  # on macOS a process that has loaded system libraries may not be forked
+SETTING = "BOOK_FORK"  # 0: every page loads its libraries itself
 FIRST_LOADED = ("lib.batch.kernels", "papermill", "ipykernel.kernelapp")
 LIBRARIES = ("altair", "matplotlib.pyplot", "numba", "pandas", "scipy.stats", "seaborn", "sympy", "torch")
 INLINE = "module://matplotlib_inline.backend_inline"  # what a kernel sets before it imports Matplotlib
@@ -39,11 +41,15 @@ Start = Callable[[Job, Connection], BaseProcess]
 class Workers:
     """Processes that execute pages, at most `number` at once. They share the cores: OMP_NUM_THREADS is set for each,
     unless it is already. At the end of the block, whatever its reason, those that still run are ended and their
-    half-written files removed; what was finished stays.
+    half-written files removed; what was finished stays. Raises ValueError for a BOOK_FORK that is neither 0 nor 1.
     """
 
     def __init__(self, number: int) -> None:
         self._number = number
+        setting = os.environ.get(SETTING) or "1"
+        if setting not in ("0", "1"):
+            raise ValueError(f"{SETTING}: 0 or 1 is allowed, got {setting!r}")
+        self._forks = FORKS and setting == "1"
         self._server: tuple[BaseProcess, Connection] | None = None
 
     def __enter__(self) -> Workers:
@@ -60,17 +66,18 @@ class Workers:
             pipe.close()
 
     def execute(self, jobs: Sequence[Job], report: Callable[[Outcome], None]) -> list[Outcome]:
-        """Run jobs side by side; one that fails does not stop the others. `report` is called as each ends.
+        """Run jobs side by side, the longest first; one that fails does not stop the others.
 
-        A single one runs in this process.
+        `report` is called as each ends. A single one runs in this process.
         """
         if len(jobs) == 1:
             outcomes = [execute(jobs[0], progress=sys.stderr.isatty())]
             report(outcomes[0])
             return outcomes
+        jobs = sorted(jobs, key=Job.weight, reverse=True)
         outcomes = []
         with tqdm(total=len(jobs), unit="notebook", disable=None if jobs else True) as bar, _heeding() as look:
-            ending = self._on_server(jobs, look) if FORKS else self._spawned(jobs, look)
+            ending = self._on_server(jobs, look) if self._forks else self._spawned(jobs, look)
             with contextlib.closing(ending):
                 for outcome in ending:
                     outcomes.append(outcome)
@@ -106,6 +113,10 @@ class Workers:
                 clear_after(waiting)
                 what = f"the process that executes pages ended with exit code {process.exitcode}"
                 yield from (Outcome(job.page.name, 0.0, what, what) for job in waiting)
+                return
+            if outcome is None:  # what it has loaded must not be forked
+                self._forks = False
+                yield from self._spawned(waiting, look)
                 return
             waiting.remove(next(job for job in waiting if job.page.name == outcome.page))
             yield outcome
@@ -173,7 +184,7 @@ def _side_by_side(
 def _serve(owner: Connection, modules: Sequence[str]) -> None:
     """Load modules, then execute the pages that the owner sends, in processes forked from this one, until it ends.
 
-    This process starts no thread, so that what it forks is whole.
+    This process starts no thread, so that what it forks is whole. If a library does, the owner gets None for an answer.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, which ends this process
     try:
@@ -193,10 +204,19 @@ def _serve(owner: Connection, modules: Sequence[str]) -> None:
             with contextlib.suppress(EOFError, BrokenPipeError):
                 while True:
                     jobs, workers = owner.recv()
+                    if not _is_whole_when_forked():
+                        owner.send(None)
+                        continue
                     for outcome in _side_by_side(jobs, workers, start, lambda: None, owner):
                         owner.send(outcome)
     except Terminated:
         sys.exit(128 + signal.SIGTERM)
+
+
+def _is_whole_when_forked() -> bool:
+    """Threads would be missing in a process that is forked, and CUDA refuses to work there once it has begun."""
+    torch = sys.modules.get("torch")
+    return threading.active_count() == 1 and not (torch and torch.cuda.is_initialized())
 
 
 def _path_of_python() -> list[str]:

@@ -7,6 +7,7 @@ same papermill runs, hands the executed copies to MyST-NB, and fails on a warnin
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,17 @@ from lib.report.figures import interactive
 logger = logging.getLogger(__name__)
 TABLE_BOX = '<div class="pst-scrollable-table-container">'
 LOCAL_JUPYTER = "http://127.0.0.1:8888"
+UNLOADED = (
+    "*/*.map",  # what debuggers of the theme would ask for
+    "locales",  # the theme in other languages
+    "vendor/fontawesome/*/webfonts/*.ttf",  # for browsers without woff2
+    "mathjax/adaptors",  # for Node
+    "mathjax/input/asciimath.js",
+    "mathjax/input/mml/extensions",
+    "mathjax/input/tex*.js",  # inside the build that pages load, as is the next
+    "mathjax/output/chtml.js",
+)
+"""Below `_static`; what the menu of a formula loads, other output and speech, stays."""
 PLAYING = f"playing-{interactive.script_version()}.js"
 
 
@@ -42,7 +54,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("html-page-context", _offer_notebook, priority=400)
     app.connect("html-page-context", _offer_jupyter, priority=900)
     app.connect("html-page-context", _write_notebook, priority=900)
-    app.connect("build-finished", _prune_mathjax, priority=900)
+    app.connect("build-finished", _prune_static, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -173,10 +185,11 @@ def _offer_jupyter(app: Sphinx, pagename: str, templatename: str, context: dict[
     )
 
 
-def _prune_mathjax(app: Sphinx, error: Exception | None) -> None:
-    """Leave out the builds of MathJax that no page loads: 15 of its 24 MB."""
-    mathjax = Path(app.outdir) / "_static" / "mathjax"
-    if error is None and mathjax.is_dir():
-        for build in mathjax.glob("*.js"):
-            if build.name != Path(app.config.mathjax_path).name:
-                build.unlink()
+def _prune_static(app: Sphinx, error: Exception | None) -> None:
+    """Leave out what the theme and MathJax bring along and no page loads: 19 of 31 MB."""
+    static = Path(app.outdir) / "_static"
+    if error is None:
+        mathjax = static / "mathjax"
+        others = (build for build in mathjax.glob("*.js") if build.name != Path(app.config.mathjax_path).name)
+        for path in [*others, *(path for pattern in UNLOADED for path in static.glob(pattern))]:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()

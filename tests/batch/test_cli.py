@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from lib import ROOT
 from lib.batch import cli, pages
 from lib.batch.pages import Page
 
@@ -56,6 +59,31 @@ def test_claims_prints_every_paper() -> None:
     assert status == 0
     for claim in ("shen-eq46", "l2m-fig4", "kerg-thm1", "ngram-thm41"):
         assert claim in output
+
+
+SLOW = ["jupytext", "matplotlib", "numba", "papermill", "scipy", "torch"]  # to load
+LOADED = f"""
+import sys
+from click.testing import CliRunner
+from lib.batch.cli import main
+assert CliRunner().invoke(main, sys.argv[1:]).exit_code == 0
+print(*(name for name in {SLOW} if name in sys.modules))
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "loaded"),
+    [
+        (["--help"], []),
+        (["claims"], []),
+        (["data", "list"], []),
+        (["sweep", "binary_sequences", "--dry-run"], ["numba", "scipy", "torch"]),  # a control
+    ],
+)
+def test_a_question_that_is_quickly_answered_loads_nothing_slow(words: list[str], loaded: list[str]) -> None:
+    command = [sys.executable, "-c", LOADED, *words]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    assert found == loaded
 
 
 @pytest.mark.parametrize(

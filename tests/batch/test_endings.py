@@ -47,6 +47,7 @@ if not pathlib.Path("../go").exists():
     subprocess.Popen(["sleep", "300"], start_new_session=True)
     pathlib.Path("../started").touch()
     time.sleep(300)"""
+QUICK = f"print('done')\n'{'the longest comes first ' * 10}'"
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "notebooks" / "profiles.yml").write_text("laptop: {}\n")
     chapters = [{"file": "notebooks/quick"}, {"file": "notebooks/slow"}]
     (tmp_path / "_toc.yml").write_text(yaml.safe_dump({"root": "book/index", "chapters": chapters}))
-    for name, code in (("quick", "print('done')"), ("slow", SLOW)):
+    for name, code in (("quick", QUICK), ("slow", SLOW)):
         (tmp_path / "notebooks" / f"{name}.md").write_text(CHAPTER.replace("CODE", code))
     return tmp_path
 

@@ -8,8 +8,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import psutil
@@ -17,7 +19,7 @@ import pytest
 
 from lib import ROOT
 from lib.batch import side_by_side
-from lib.batch.execution import Outcome
+from lib.batch.execution import Job, Outcome
 from lib.batch.side_by_side import execute_all
 from tests.batch.test_execution import CHECK, checked, job, outputs
 
@@ -72,12 +74,99 @@ def test_a_process_that_dies_leaves_the_records_of_its_page_and_no_kernel(make_p
 def test_a_server_that_dies_fails_the_pages_that_are_left(make_page, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(side_by_side, "LIBRARIES", ())
     deadly = "import os, psutil, time\npsutil.Process(os.getppid()).parent().kill()\ntime.sleep(300)"
-    pages = [job(make_page(f"page{i}", code), tmp_path) for i, code in enumerate(["1", deadly, "1", "1"])]
+    first = f"'{'the longest comes first ' * 10}'"
+    pages = [job(make_page(f"page{i}", code), tmp_path) for i, code in enumerate([first, deadly, "1", "1"])]
     told: list[Outcome] = []
     outcomes = execute_all(pages, 1, told.append)
     assert told == outcomes and [outcome.failed for outcome in outcomes] == [False, True, True, True]
     assert all("exit code -9" in outcome.reason for outcome in outcomes[1:])
     assert pages[0].is_done() and not list((tmp_path / "out").rglob("*partial*"))
+
+
+@LINUX
+def test_pages_that_took_longest_come_first_and_before_them_those_that_nobody_knows(
+    make_page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "LIBRARIES", ())
+    short, long, new, torn = pages = [
+        job(make_page(name, code), tmp_path)
+        for name, code in (("short", "'a text that is long'"), ("long", "1"), ("new", "1"), ("torn", "'cut off'"))
+    ]
+    for work, stamp in ((short, '{"seconds": 4}'), (long, '{"seconds": 30}'), (torn, '{"seconds')):
+        work.stamp.parent.mkdir(parents=True, exist_ok=True)
+        work.stamp.write_text(stamp)
+    assert sorted(pages, key=Job.weight, reverse=True) == [torn, new, long, short]
+    outcomes = execute_all([short, long], 1, lambda outcome: None)
+    assert [outcome.page for outcome in outcomes] == [long.page.name, short.page.name]
+
+
+FORKED = "import os, pathlib; print((pathlib.Path(os.environ['BOOK_KERNEL']) / 'process').exists())"
+
+
+@LINUX
+@pytest.mark.parametrize(
+    ("setting", "library", "forked"),
+    [
+        ("", "", True),
+        ("0", "", False),
+        ("1", "import threading, time; threading.Thread(target=time.sleep, args=[60], daemon=True).start()", False),
+    ],
+    ids=["by default", "turned off", "not with a library that starts a thread"],
+)
+def test_pages_are_forked_where_they_may_and_can_be(
+    make_page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, library: str, forked: bool
+) -> None:
+    (tmp_path / "restless.py").write_text(library)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(side_by_side, "LIBRARIES", ("restless",))
+    monkeypatch.setenv(side_by_side.SETTING, setting)
+    pages = [job(make_page(name, FORKED), tmp_path) for name in "ab"]
+    assert not any(outcome.failed for outcome in execute_all(pages, 2, lambda outcome: None))
+    assert [outputs(work.notebook) for work in pages] == [f"{forked}\n"] * 2
+
+
+def test_a_process_that_has_begun_to_use_cuda_is_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "active_count", lambda: 1)  # of the process that runs the tests
+    for begun in (False, True):
+        torch = SimpleNamespace(cuda=SimpleNamespace(is_initialized=lambda begun=begun: begun))
+        monkeypatch.setitem(sys.modules, "torch", torch)
+        assert side_by_side._is_whole_when_forked() is not begun
+
+
+def test_another_setting_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(side_by_side.SETTING, "yes")
+    with pytest.raises(ValueError, match="BOOK_FORK: 0 or 1 is allowed, got 'yes'"):
+        execute_all([], 1, lambda outcome: None)
+
+
+STATE = """
+import json, os, random, sys, warnings
+import matplotlib, matplotlib.pyplot as plt, numpy, lib.report.records
+def show():
+    state = [numpy.random.get_state()[2], matplotlib.rcParams["lines.linewidth"], plt.get_fignums(), numpy.geterr()]
+    state += ["lib.measure" in sys.modules, "only_here" in sys.modules, getattr(lib.report.records, "mark", None)]
+    print(json.dumps([*state, "/only/here" in sys.path, os.environ.get("ONLY_HERE"), len(warnings.filters)]))
+show()
+"""
+CHANGE = """
+numpy.random.seed(0); numpy.random.random(2); matplotlib.rcParams["lines.linewidth"] = 7; plt.figure()
+numpy.seterr(all="ignore"); import lib.measure; sys.modules["only_here"] = sys; lib.report.records.mark = 1
+sys.path.append("/only/here"); os.environ["ONLY_HERE"] = "1"; warnings.simplefilter("ignore")
+show()
+"""
+UNSEEDED = "print(numpy.random.random(), numpy.random.default_rng().random(), random.random())"
+
+
+@LINUX
+def test_what_a_page_changes_is_not_there_for_the_next(make_page, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(side_by_side, "LIBRARIES", ("matplotlib.pyplot", "numpy.random"))
+    pages = [job(make_page(name, STATE, UNSEEDED, CHANGE), tmp_path) for name in "ab"]
+    assert not any(outcome.failed for outcome in execute_all(pages, 1, lambda outcome: None))
+    (before, drawn, after), second = (outputs(work.notebook).splitlines() for work in pages)
+    assert before == second[0]
+    assert not set(drawn.split()) & set(second[1].split()), "without a seed no two pages draw the same"
+    changed = [one != other for one, other in zip(json.loads(before), json.loads(after), strict=True)]
+    assert all(changed), "a control: on its own page every change is seen"
 
 
 SEEN = """

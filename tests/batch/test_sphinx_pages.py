@@ -36,3 +36,38 @@ def test_another_start_of_the_charts_has_another_script(monkeypatch: pytest.Monk
     assert first == interactive.script_version()
     monkeypatch.setattr(interactive, "START", "")
     assert first != interactive.script_version()
+
+
+def test_what_no_page_loads_is_left_out_of_a_sound_build_and_nothing_else(tmp_path: Path) -> None:
+    fontawesome = "vendor/fontawesome/6.5.2/webfonts/fa-solid-900"
+    loaded = {
+        "mathjax/tex-chtml.js",
+        "mathjax/input/mml.js",  # by what makes speech
+        "mathjax/input/tex/extensions/cancel.js",
+        "mathjax/output/svg.js",
+        "scripts/bootstrap.js",
+        f"{fontawesome}.woff2",
+        "map.js",
+    }
+    others = {
+        "mathjax/tex-svg.js",
+        "mathjax/input/tex-full.js",
+        "mathjax/adaptors/liteDOM.js",
+        "scripts/bootstrap.js.map",
+        "locales/de/LC_MESSAGES/booktheme.po",
+        f"{fontawesome}.ttf",
+    }
+    static = tmp_path / "_static"
+    for name in loaded | others:
+        (static / name).parent.mkdir(parents=True, exist_ok=True)
+        (static / name).touch()
+    app: Any = SimpleNamespace(outdir=tmp_path, config=SimpleNamespace(mathjax_path="mathjax/tex-chtml.js"))
+
+    def found() -> set[str]:
+        return {path.relative_to(static).as_posix() for path in static.rglob("*") if path.is_file()}
+
+    sphinx_pages._prune_static(app, RuntimeError())
+    assert found() == loaded | others
+    for _ in range(2):
+        sphinx_pages._prune_static(app, None)
+        assert found() == loaded
