@@ -58,7 +58,9 @@ def exercises(page: Page) -> tuple[list[int], list[int]]:
     starts = [place for place, cell in enumerate(cells) if "## Exercises\n" in cell.source]
     if not starts:
         return [], []
-    asked = re.findall(r"^(\d+)\. ", cells[starts[-1]].source.partition("## Exercises\n")[2], re.MULTILINE)
+    later = [cell.source for cell in cells[starts[-1] + 1 :] if cell.cell_type == "markdown"]
+    section = "\n".join([cells[starts[-1]].source.partition("## Exercises\n")[2], *later])
+    asked = re.findall(r"^(\d+)\. ", section, re.MULTILINE)
     folded = [cell.source for cell in cells[starts[-1] + 1 :] if "hide-cell" in cell.metadata.get("tags", [])]
     asserting = [code for code in folded if any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(code)))]
     answered = [match for match in (re.match(r"# Exercise (\d+)\n", code) for code in asserting) if match]
