@@ -10,7 +10,7 @@ from playwright.sync_api import BrowserContext
 
 from lib import ROOT
 from lib.batch.publish.address import COLAB, NOTEBOOK_BRANCH
-from lib.report.claims import WORDS
+from lib.report.shown import WORDS
 
 from .accessibility import violations
 from .conftest import HIGHLIGHT, PHONE, Visit, built, each, page_names, visiting
