@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from lib import ROOT
 from lib.batch.cli import main
 from lib.batch.pages import Page
-from lib.report.claims import WORDS
+from lib.report.shown import WORDS
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FORMS = sorted(path for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")

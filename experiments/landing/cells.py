@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lib.report import scorecard
-from lib.report.claims import WORDS
 from lib.report.records import OUTCOMES, Record
+from lib.report.shown import WORDS
 from lib.runs import store
 
 Evidence = Mapping[tuple[str, str], Record]

@@ -16,9 +16,9 @@ from matplotlib.markers import MarkerStyle
 
 from experiments.landing.cells import Grade, Statement, grade
 from lib.report import figures
-from lib.report.claims import WORDS
 from lib.report.page import link, macros
 from lib.report.records import OUTCOMES
+from lib.report.shown import WORDS
 
 DASHES = {"-": (), "--": (4, 2), "-.": (5, 2, 1, 2), ":": (1, 2)}
 SIZE = 5.0  # of a marker, in the units of a sample, which is 28 by 12

@@ -1,4 +1,4 @@
-"""Check a claim where it is made: compare, record, refuse to go on if it fails, show one line on the page.
+"""Check a claim where it is made: compare, record, refuse to go on if it fails, show what was found.
 
 >>> check("shen-eq46", measured, expected, tolerance=1e-12, part="orthant probability")
 
@@ -8,88 +8,23 @@ What ran and decides nothing is recorded too, by `undecided`.
 from __future__ import annotations
 
 import datetime
-import html
 import os
-import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lib import sources
 from lib.report import records
-from lib.report.catalogue import Claim, find
+from lib.report.catalogue import find
 from lib.report.comparison import Comparison, inside_bounds, inside_interval, show, within_tolerance
-from lib.report.page import link, running_shell, show_on_page
+from lib.report.page import running_shell, show_together
+from lib.report.shown import Verdict, Verdicts
 from lib.runs import provenance
 
 STATED = ("holds", "reduced", "misprint", "false", "differs")  # what a chapter may say that a check shows
-WORDS = {
-    "holds": ("✓", "holds"),
-    "reduced": ("◐", "holds at reduced scale"),
-    "misprint": ("✎", "misprint"),
-    "false": ("⊘", "false as stated"),
-    "differs": ("✗", "differs"),
-    "undecided": ("◇", "ran, undecided"),
-    "fails": ("✗", "check fails"),
-    "not yet": ("○", "not yet"),
-}  # status -> symbol and word: never colour alone
 
 
 class ClaimFailed(AssertionError):
     """A checked claim did not come out as the chapter says it does."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The line under a check: HTML on a page, text in a terminal."""
-
-    claim: Claim
-    part: str
-    outcome: str
-    sentence: str
-    condition: str = ""
-    remark: bool = False
-
-    @property
-    def anchor(self) -> str:
-        return anchor(self.claim.id, self.part)
-
-    @property
-    def _beside(self) -> str:
-        """The part, the condition of its trainings, and that it is a remark, as far as there is something to say."""
-        condition = "" if self.condition in self.part else self.condition
-        return ", ".join(text for text in (self.part, condition, "a remark" if self.remark else "") if text)
-
-    def __str__(self) -> str:
-        symbol, word = WORDS[self.outcome]
-        name = f"{self.claim.id} ({self._beside})" if self._beside else self.claim.id
-        return f"{symbol} {word} · {name}: {self.sentence}"
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        symbol, word = WORDS[self.outcome]
-        address = link("book/scorecard", f"scorecard-{self.claim.id}")
-        name = f'<a href="{address}"><code>{self.claim.id}</code></a>'
-        part = f" ({html.escape(self._beside)})" if self._beside else ""
-        return (
-            f'<p class="claim-verdict claim-{self.outcome}" id="{self.anchor}">'
-            f'<span class="claim-word"><span aria-hidden="true">{symbol}</span> {word}</span> '
-            f"{name}{part}: {_with_errata(html.escape(self.sentence))}</p>"
-        )
-
-
-def _with_errata(text: str) -> str:
-    """Each erratum that is named with its number leads to it."""
-    return re.sub(
-        r"\b[Ee]rratum (\d+)", lambda one: f'<a href="{link("book/errata", f"erratum-{one[1]}")}">{one[0]}</a>', text
-    )
-
-
-def anchor(claim: str, part: str = "") -> str:
-    """The HTML id of a verdict: ``claim-<id>``, and ``-<part>`` in lower case with hyphens."""
-    slug = re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-")
-    return f"claim-{claim}-{slug}" if slug else f"claim-{claim}"
 
 
 def check(
@@ -178,8 +113,8 @@ def check(
         name = f"{claim} ({part})" if part else claim
         failure = ClaimFailed(f"{name} {problem}: {told}. Claim: {entry.statement}")
         try:
-            failed = Verdict(entry, part, "fails", joined(f"{problem}: {told}", note), condition, remark)
-            _record(failed, arguments | {"stated": outcome})
+            sentence = joined(f"{problem}: {told}", note)
+            _record(Verdict(entry, part, "fails", sentence, condition, remark, arguments | {"stated": outcome}))
         except (OSError, ValueError) as error:
             raise failure from error
         raise failure
@@ -187,9 +122,9 @@ def check(
         told += f"; printed form gives {show(printed)} (erratum {erratum})"
     elif erratum is not None:
         told += f" (erratum {erratum})"
-    verdict = Verdict(entry, part, outcome, joined(told, note), condition, remark)
-    _record(verdict, arguments)
-    show_on_page(verdict)
+    verdict = Verdict(entry, part, outcome, joined(told, note), condition, remark, arguments)
+    _record(verdict)
+    show_together(verdict, Verdicts)
 
 
 def undecided(
@@ -215,10 +150,10 @@ def undecided(
     if not part or not sentence:
         raise ValueError(f"{claim}: a part and a sentence are needed, given part={part!r}, sentence={sentence!r}")
     _refuse_unknown(condition)
-    verdict = Verdict(entry, part, "undecided", joined(f"{reason}: {sentence}", note), condition, remark)
     told = {"reason": reason, "paper": paper, "note": note, "condition": condition, "remark": remark}
-    _record(verdict, told)
-    show_on_page(verdict)
+    verdict = Verdict(entry, part, "undecided", joined(f"{reason}: {sentence}", note), condition, remark, told)
+    _record(verdict)
+    show_together(verdict, Verdicts)
 
 
 def joined(*texts: str) -> str:
@@ -280,7 +215,7 @@ def _refuse_unknown(condition: str) -> None:
         raise ValueError(f"unknown condition {condition!r}, allowed: {allowed}")
 
 
-def _record(verdict: Verdict, arguments: records.Record) -> None:
+def _record(verdict: Verdict) -> None:
     path = os.environ.get("BOOK_RECORDS")
     if not path:
         return
@@ -305,7 +240,7 @@ def _record(verdict: Verdict, arguments: records.Record) -> None:
         "anchor": verdict.anchor,
         "provenance": origin,
     }
-    records.append(Path(path), records.plain(told | arguments))
+    records.append(Path(path), records.plain({**told, **verdict.facts}))
 
 
 def _notebook_seed() -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -173,6 +173,42 @@ def recorded(value: Any) -> str:
         return ", ".join(recorded(number) for number in numbers)
     ordered = all(isinstance(number, int | float) for number in numbers)
     return _counted(len(numbers), *((min(numbers), max(numbers)) if ordered else ()))
+
+
+def ours(record: Mapping[str, Any]) -> str:
+    """What was measured; of an array that was held against another one, how many values and the largest deviation.
+
+    Nothing for what is undecided: its sentence says what was found.
+    """
+    count = size(record.get("measured"))
+    if record.get("tolerance") is None or record.get("deviation") is None or count <= LISTED:
+        return recorded(record.get("measured"))
+    return f"{count} values, largest deviation {float(record['deviation']):.2g}"
+
+
+def allowed(record: Mapping[str, Any]) -> str:
+    """What ``measured`` was held against: expected value and tolerance, the interval around it, or the bounds."""
+    expected = record.get("expected")
+    if record.get("tolerance") is not None:
+        scale = " relative" if record.get("relative") else ""
+        centre = recorded(expected) if size(expected) <= LISTED else ""
+        return f"{centre} ± {float(record['tolerance']):.3g}{scale}".strip()
+    if record.get("within") is not None:
+        return _interval(record["within"], expected, record.get("confidence"))
+    bounds = [("≥", record.get("at_least")), ("≤", record.get("at_most"))]
+    return ", ".join(f"{sign} {recorded(bound)}" for sign, bound in bounds if bound is not None)
+
+
+def _interval(within: Any, expected: Any, confidence: Any) -> str:
+    sure = "" if confidence is None else f" ({100 * confidence:.6g} %)"
+    if size(within) == 2:
+        return f"{recorded(expected)} in [{recorded(within)}]{sure}"
+    return f"expected in each of {size(within) // 2} intervals{sure}"
+
+
+def size(value: Any) -> int:
+    """How many numbers a recorded value has, whether they are listed or summarised."""
+    return math.prod(value["shape"]) if isinstance(value, dict) and "shape" in value else len(list(flat(value)))
 
 
 def _counted(number: int, smallest: Any = None, largest: Any = None) -> str:

@@ -24,10 +24,10 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from lib import ROOT, inputs
 from lib.report.catalogue import Claim
-from lib.report.claims import WORDS
 from lib.report.comparison import flat, recorded
 from lib.report.page import link
 from lib.report.records import Record
+from lib.report.shown import WORDS
 
 FOLDER = ROOT / "book" / "findings"
 SAYS = "says"

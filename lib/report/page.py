@@ -48,6 +48,32 @@ def macros(template: Path, facts: Mapping[str, Any]) -> Any:
     return environment.get_template(template.name).module
 
 
+def show_together(thing: Any, all_of_cell: Callable[[Sequence[Any]], Any]) -> None:
+    """Display ``thing`` with what the same cell has shown so before, as one object that ``all_of_cell`` makes of them.
+
+    It stands where the first one stood, and is there as far as it came if the cell fails. Outside of a notebook each
+    thing is shown by itself, for a terminal cannot change what it has printed.
+    """
+    shell = running_shell()
+    if not hasattr(shell, "kernel"):
+        show_on_page(thing)
+        return
+    from IPython.display import display
+
+    shell.events.register("post_execute", _of_cell.clear)
+    things, place = _of_cell.get(all_of_cell, ([], None))
+    things.append(thing)
+    if place is None:
+        place = display(all_of_cell(things), display_id=True)
+    else:
+        place.update(all_of_cell(things))
+    _of_cell[all_of_cell] = things, place
+
+
+_of_cell: dict[Callable[[Sequence[Any]], Any], tuple[list[Any], Any]] = {}
+"""What the running cell has shown together, and the handle of its place."""
+
+
 def link(page: str, anchor: str = "") -> str:
     """Relative address of another page of the book, as seen from the current one."""
     address = f"{'../' * current_page().count('/')}{page}.html"

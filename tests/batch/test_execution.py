@@ -91,8 +91,13 @@ def test_a_page_that_fails_keeps_its_records_and_the_failing_check_until_it_pass
     assert last["sentence"].startswith("does not hold: 1 against 2")
     assert checked(run("1/0")) == [("a", "holds"), ("b", "fails")]
     assert checked(run(CHECK.format(1, "a"), "1/0", CHECK.format(1, "b"))) == [("a", "holds"), ("b", "fails")]
-    passing = run(*(CHECK.format(1, part) for part in "abc"))
+    passing = run("\n".join(CHECK.format(1, part) for part in "ab"), CHECK.format(1, "c"))
     assert checked(passing) == [("a", "holds"), ("b", "holds"), ("c", "holds")] and passing.is_done()
+    cells = nbformat.read(passing.notebook, as_version=4).cells
+    # what one cell has checked is stored as one table
+    together, alone = (out.data["text/html"] for cell in cells for out in cell.get("outputs", []))
+    assert [together.count(f'id="claim-shen-eq46-{part}"') for part in "abc"] == [1, 1, 0]
+    assert together.startswith("<table") and alone.startswith("<p")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows kernels use TCP")

@@ -10,7 +10,7 @@ from playwright.sync_api import BrowserContext
 
 from lib import ROOT
 from lib.batch.publish.address import COLAB, NOTEBOOK_BRANCH
-from lib.report.claims import WORDS
+from lib.report.shown import WORDS
 
 from .accessibility import violations
 from .conftest import HIGHLIGHT, PHONE, Visit, built, each, page_names, visiting
@@ -25,6 +25,13 @@ EXECUTED = [name for name in PAGES if name.startswith("notebooks/")]
 
 def real(errors: list[str]) -> list[str]:
     return [error for error in errors if not any(known in error for known in HARMLESS)]
+
+
+# Code that shows without unfolding anything, and the first words of what of it is wider than its box.
+WIDE_CODE = """() => {
+  const shown = [...document.querySelectorAll('article .cell_input pre')].filter(one => one.checkVisibility());
+  return [shown.length, shown.filter(one => one.scrollWidth > one.clientWidth).map(one => one.innerText.slice(0, 60))];
+}"""
 
 
 def overflow(visit: Visit) -> int:
@@ -92,6 +99,25 @@ def test_no_serious_accessibility_violation(opened: Visit) -> None:
 @pytest.mark.parametrize("opened", each(PAGES, width=PHONE), indirect=True)
 def test_a_page_fits_a_phone(opened: Visit) -> None:
     assert overflow(opened) <= 1, f"{opened.name} is {overflow(opened)} px wider than a phone"
+
+
+@pytest.mark.parametrize("opened", each(EXECUTED), indirect=True)
+def test_no_code_that_shows_scrolls_sideways(opened: Visit) -> None:
+    shown, wide = opened.page.evaluate(WIDE_CODE)
+    assert shown and not wide
+
+
+@pytest.mark.parametrize("opened", each(EXECUTED[:1]), indirect=True)
+def test_code_that_scrolls_sideways_is_noticed_unless_it_is_folded(opened: Visit) -> None:
+    long = "one => one.append(Object.assign(document.createElement('b'), {textContent: '#'.repeat(120)}))"
+    folded = opened.page.locator("article details:not([open]) .cell_input pre").first
+    folded.evaluate(long)
+    assert not opened.page.evaluate(WIDE_CODE)[1]
+    seen = opened.page.locator("article .cell_input pre >> visible=true").first
+    seen.evaluate(long)
+    assert len(opened.page.evaluate(WIDE_CODE)[1]) == 1
+    for pre in (folded, seen):
+        pre.evaluate("one => one.lastElementChild.remove()")
 
 
 def test_search_finds_grassberger(visit: Visit) -> None:

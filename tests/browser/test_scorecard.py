@@ -7,10 +7,10 @@ import re
 import pytest
 from playwright.sync_api import Browser, BrowserContext
 
-from lib.report.claims import WORDS
 from lib.report.records import OUTCOMES, Record
 from lib.report.scorecard import counts, part_counts, rows
 from lib.report.scorecard.page import Counts, Table
+from lib.report.shown import WORDS
 
 from .accessibility import violations
 from .conftest import DESK, PHONE, Visit, visiting

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html.parser
 import json
 import os
 import re
@@ -19,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.report import claims, records
-from lib.report.catalogue import find
-from lib.report.claims import ClaimFailed, Verdict, anchor, check
+from lib.report.claims import ClaimFailed, check
+from lib.report.shown import anchor
 
 KNOWN = "shen-eq46"
 
@@ -418,54 +417,3 @@ def test_an_unknown_profile_is_refused(record_file: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("BOOK_PROFILE", "huge")
     with pytest.raises(ValueError, match="smoke, laptop, paper"):
         check(KNOWN, 1.0, 1.0, 0.1)
-
-
-class _Outline(html.parser.HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attributes)))
-        if tag != "br":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-def test_a_verdict_is_a_line_with_anchor_word_and_link(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BOOK_PAGE", "notebooks/two_point/binary_sequences")
-    shown: list[Any] = []
-    monkeypatch.setattr(claims, "show_on_page", shown.append)
-    check(KNOWN, 1.0, 1.0, 0.1, part="<angle> & more", outcome="reduced")
-    outline = _Outline()
-    outline.feed(shown[0]._repr_html_())
-    assert outline.open == []
-    assert outline.found[0][1] == {
-        "class": "claim-verdict claim-reduced",
-        "id": anchor(KNOWN, "<angle> & more"),
-    }
-    assert ("a", {"href": "../../book/scorecard.html#scorecard-shen-eq46"}) in outline.found
-    assert "holds at reduced scale" in outline.text and "<angle> & more" in outline.text
-    claims.undecided(KNOWN, part="x", reason="seeds disagree", sentence="1 < 2")
-    assert 'class="claim-verdict claim-undecided"' in shown[1]._repr_html_() and "1 &lt; 2" in shown[1]._repr_html_()
-
-
-def test_anchors_are_plain() -> None:
-    assert anchor("shen-eq46") == "claim-shen-eq46"
-    assert anchor("shen-eq46", "γ = 0.1 … lag 1") == "claim-shen-eq46-0-1-lag-1"
-
-
-def test_a_verdict_leads_to_the_errata_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BOOK_PAGE", "notebooks/two_point/page")
-    shown = Verdict(find("shen-eq46"), "", "differs", "of erratum 12 & more; see erratum 3")._repr_html_()
-    for number in (12, 3):
-        assert f'<a href="../../book/errata.html#erratum-{number}">erratum {number}</a>' in shown
-    assert "&amp; more" in shown
-    assert "errata.html" not in Verdict(find("shen-eq46"), "", "differs", "an erratum has 12 lines")._repr_html_()

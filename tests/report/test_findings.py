@@ -11,8 +11,8 @@ import pytest
 from lib import ROOT
 from lib.report import findings, scorecard
 from lib.report.catalogue import find
-from lib.report.claims import WORDS
 from lib.report.scorecard import Row
+from lib.report.shown import WORDS
 
 CLAIM = "shen-eq47"
 

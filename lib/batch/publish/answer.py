@@ -29,10 +29,10 @@ from sphinx.util.docutils import SphinxDirective
 from lib import ROOT
 from lib.batch.book import executed_folder
 from lib.report import findings, scorecard
-from lib.report.claims import WORDS
 from lib.report.findings import Finding
 from lib.report.records import profile
 from lib.report.scorecard import Row
+from lib.report.shown import WORDS
 
 SCORECARD = "book/scorecard"
 ERRATUM = re.compile(r"erratum-(\d+)")

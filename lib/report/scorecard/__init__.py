@@ -12,11 +12,11 @@ from pathlib import Path
 from lib import ROOT
 from lib.report import records as record_files
 from lib.report.catalogue import Claim, catalogue
-from lib.report.claims import WORDS
 from lib.report.findings import Finding, Listed, finding
 from lib.report.page import show_on_page
 from lib.report.records import OUTCOMES, PROFILES, Record
 from lib.report.scorecard.page import Counts, Filters, Table, age, counted, manner, origin, rest_on_older
+from lib.report.shown import WORDS
 from lib.runs import provenance
 
 COMMITTED = ROOT / "results" / "claims"

@@ -7,7 +7,6 @@ Recorded values are written as a table wants them: numbers to six digits, arrays
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,11 +16,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lib.report.catalogue import PAPERS, Claim
-from lib.report.claims import WORDS
-from lib.report.comparison import LISTED, LONGEST_TEXT, flat, recorded
+from lib.report.comparison import LONGEST_TEXT, allowed, ours, recorded
 from lib.report.findings import JudgedClaim, finding
 from lib.report.page import link, macros
 from lib.report.records import Record
+from lib.report.shown import WORDS
 
 
 class ScoredClaim(JudgedClaim, Protocol):
@@ -139,41 +138,6 @@ def run(record: Record) -> str:
     code = str(record.get("provenance", {}).get("code", "unknown"))[:7]
     facts = [name, record["profile"], origin(record), f"{'older ' if record.get('older') else ''}code {code}"]
     return ", ".join(fact for fact in facts if fact)
-
-
-def _size(value: Any) -> int:
-    return math.prod(value["shape"]) if isinstance(value, dict) and "shape" in value else len(list(flat(value)))
-
-
-def ours(record: Record) -> str:
-    """What was measured; of an array that was held against another one, how many values and the largest deviation.
-
-    Nothing for what is undecided: its sentence says what was found.
-    """
-    count = _size(record.get("measured"))
-    if record.get("tolerance") is None or record.get("deviation") is None or count <= LISTED:
-        return recorded(record.get("measured"))
-    return f"{count} values, largest deviation {float(record['deviation']):.2g}"
-
-
-def allowed(record: Record) -> str:
-    """What ``measured`` was held against: expected value and tolerance, the interval around it, or the bounds."""
-    expected = record.get("expected")
-    if record.get("tolerance") is not None:
-        scale = " relative" if record.get("relative") else ""
-        centre = recorded(expected) if _size(expected) <= LISTED else ""
-        return f"{centre} ± {float(record['tolerance']):.3g}{scale}".strip()
-    if record.get("within") is not None:
-        return _interval(record["within"], expected, record.get("confidence"))
-    bounds = [("≥", record.get("at_least")), ("≤", record.get("at_most"))]
-    return ", ".join(f"{sign} {recorded(bound)}" for sign, bound in bounds if bound is not None)
-
-
-def _interval(within: Any, expected: Any, confidence: Any) -> str:
-    sure = "" if confidence is None else f" ({100 * confidence:.6g} %)"
-    if _size(within) == 2:
-        return f"{recorded(expected)} in [{recorded(within)}]{sure}"
-    return f"expected in each of {_size(within) // 2} intervals{sure}"
 
 
 def paper_value(claim: Claim, record: Record | None = None) -> str:

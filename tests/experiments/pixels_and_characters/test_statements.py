@@ -16,8 +16,8 @@ def recorded(monkeypatch):
     from lib.report import claims
 
     said = {}
-    monkeypatch.setattr(claims, "_record", lambda verdict, _: said.update({verdict.part: verdict}))
-    monkeypatch.setattr(claims, "show_on_page", lambda verdict: None)
+    monkeypatch.setattr(claims, "_record", lambda verdict: said.update({verdict.part: verdict}))
+    monkeypatch.setattr(claims, "show_together", lambda *_: None)
     return said
 
 
