@@ -94,6 +94,8 @@ def test_the_page_needs_no_other_file(power_law: Path) -> None:
     assert not re.search(r"""(src|href)=["'](?!data:)""", page) and "<script" not in page
     assert page.count("<img") == 2 and page.count('alt="A panel each') == 2
     assert "power law" in page and "With a model" in page
+    notebook = (power_law / "measure.ipynb").read_text(encoding="utf-8")
+    assert "# Exercise 1" in notebook and "Exercise" not in page
 
 
 def tiny_model(folder: Path) -> Path:
