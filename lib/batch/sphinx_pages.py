@@ -6,6 +6,7 @@ same papermill runs, hands the executed copies to MyST-NB, and fails on a warnin
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from pathlib import Path
@@ -22,7 +23,7 @@ from lib.batch.execution import Job, Outcome
 from lib.batch.publish.address import colab_url, launch_options, on_its_own, repository_url
 from lib.batch.publish.answer import Answer, LinkedErrata
 from lib.machine import write_whole
-from lib.report.figures import interactive
+from lib.report.figures import interactive, readable_width
 
 logger = logging.getLogger(__name__)
 TABLE_BOX = '<div class="pst-scrollable-table-container">'
@@ -38,6 +39,7 @@ UNLOADED = (
     "mathjax/output/chtml.js",
 )
 """Below `_static`; what the menu of a formula loads, other output and speech, stays."""
+NARROW = 365  # pixels that a picture has on a narrow phone; where that is enough for its labels, nothing scrolls
 PLAYING = f"playing-{interactive.script_version()}.js"
 
 
@@ -48,6 +50,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", _be_strict)
     app.connect("env-get-outdated", _changed_pages)
     app.connect("doctree-read", _require_alternative_text)
+    app.connect("doctree-resolved", _frame_figures)
     app.connect("html-page-context", _mend_bibliography)
     app.connect("html-page-context", _reach_tables)
     app.connect("html-page-context", _let_play)
@@ -103,6 +106,20 @@ def _require_alternative_text(app: Sphinx, doctree: nodes.document) -> None:
     for image in doctree.findall(nodes.image):
         if not str(image.get("alt", "")).strip():
             logger.warning("image without alternative text: %s", image.get("uri"), location=image)
+
+
+def _frame_figures(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Each picture in a frame that knows how wide its labels need it: where there is less, it scrolls in the frame."""
+    for figure in list(doctree.findall(nodes.figure)):
+        for image in [child for child in figure.children if isinstance(child, nodes.image)]:
+            source = Path(app.srcdir) / image["uri"]
+            if source.suffix == ".svg" and source.exists():
+                width = math.ceil(readable_width(source.read_text(encoding="utf-8")))
+                reached = ' tabindex="0" role="region" aria-label="Figure"' if width > NARROW else ""
+                frame = f'<div class="figure-frame" style="--readable: {width}px"{reached}>'
+                place = figure.index(image)
+                figure.insert(place + 1, nodes.raw("", "</div>", format="html"))
+                figure.insert(place, nodes.raw("", frame, format="html"))
 
 
 def _mend_bibliography(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:

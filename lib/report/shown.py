@@ -97,12 +97,14 @@ class Verdicts:
         if len(self.shown) == 1:
             return self.shown[0]._repr_html_()
         several = len({verdict.claim.id for verdict in self.shown}) > 1
-        of = "" if several else f" of {self.shown[0].name}"
-        # Roles repeat what the elements say, because a phone shows rows as blocks and would forget it.
-        heads = "".join(f'<th scope="col" role="columnheader">{name}</th>' for name in COLUMNS)
+        count, first = f"{len(self.shown)} checks", self.shown[0]
+        name, link_to = (count, count) if several else (f"{count} of {first.claim.id}", f"{count} of {first.name}")
+        # Roles repeat what the elements say, because a phone shows rows as blocks and would forget it; and a table
+        # that has one may have no link in its caption.
+        heads = "".join(f'<th scope="col" role="columnheader">{column}</th>' for column in COLUMNS)
         rows = "".join(_row(verdict, several) for verdict in self.shown)
         return (
-            f'<table class="claim-verdicts" role="table"><caption>{len(self.shown)} checks{of}</caption>'
+            f'<p class="claim-count">{link_to}</p><table class="claim-verdicts" role="table" aria-label="{name}">'
             f'<thead role="rowgroup"><tr role="row">{heads}</tr></thead><tbody role="rowgroup">{rows}</tbody></table>'
         )
 

@@ -10,6 +10,7 @@ from playwright.sync_api import BrowserContext
 
 from lib import ROOT
 from lib.batch.publish.address import COLAB, NOTEBOOK_BRANCH
+from lib.report.figures import readable_width
 from lib.report.shown import WORDS
 
 from .accessibility import violations
@@ -32,6 +33,20 @@ WIDE_CODE = """() => {
   const shown = [...document.querySelectorAll('article .cell_input pre')].filter(one => one.checkVisibility());
   return [shown.length, shown.filter(one => one.scrollWidth > one.clientWidth).map(one => one.innerText.slice(0, 60))];
 }"""
+
+
+# Of each picture in a figure its file, how wide it is shown, and of its frame: does it scroll, and who reaches it?
+PICTURES = """() => [...document.querySelectorAll('article figure img[src$=".svg"]')].flatMap(one => {
+  const frame = one.parentElement, scrolls = frame.scrollWidth > frame.clientWidth;
+  const seen = [one.src.split('/').pop(), one.clientWidth, scrolls, frame.tabIndex, frame.ariaLabel ?? ''];
+  return one.clientWidth ? [seen] : [];
+})"""
+SMALLEST = 7  # pixels
+
+
+def smallest_label(file: str, width: float) -> float:
+    """Height of the smallest font of a picture that is shown so wide, in pixels."""
+    return width / readable_width(built(f"_images/{file}").read_text(encoding="utf-8"), 1.0)
 
 
 def overflow(visit: Visit) -> int:
@@ -118,6 +133,22 @@ def test_code_that_scrolls_sideways_is_noticed_unless_it_is_folded(opened: Visit
     assert len(opened.page.evaluate(WIDE_CODE)[1]) == 1
     for pre in (folded, seen):
         pre.evaluate("one => one.lastElementChild.remove()")
+
+
+@pytest.mark.parametrize("opened", each(EXECUTED, width=PHONE), indirect=True)
+def test_labels_can_be_read_on_a_phone(opened: Visit) -> None:
+    pictures = opened.page.evaluate(PICTURES)
+    assert pictures or opened.page.locator("article .playable").count()
+    for file, width, scrolls, index, name in pictures:
+        assert smallest_label(file, width) >= SMALLEST
+        assert (index == 0 and name) or not scrolls, "a picture that scrolls is reached by keyboard"
+
+
+@pytest.mark.parametrize("opened", each(EXECUTED[:1], width=PHONE), indirect=True)
+def test_labels_that_are_too_small_are_noticed(opened: Visit) -> None:
+    style = opened.page.add_style_tag(content=".figure-frame img { min-width: 0 !important; max-width: 200px; }")
+    assert any(smallest_label(file, width) < SMALLEST for file, width, *_ in opened.page.evaluate(PICTURES))
+    style.evaluate("one => one.remove()")
 
 
 def test_search_finds_grassberger(visit: Visit) -> None:

@@ -189,3 +189,19 @@ def test_the_landing_picture_says_what_it_claims() -> None:
             assert curve.measured[clear] == pytest.approx(curve.law[clear], rel=0.25)
     (axes,) = landing.draw(list(curves.values())).axes
     assert axes.get_xlabel() == "lag (symbols)" and "nats" in axes.get_ylabel()
+
+
+@pytest.mark.parametrize(("sizes", "inches"), [((10, 8), 6.5), ((12, 9), 4.0), ((14,), 9.0)])
+def test_a_picture_is_readable_where_its_smallest_label_is(sizes: tuple[int, ...], inches: float) -> None:
+    fig = plt.figure(figsize=(inches, 2))
+    for place, size in enumerate(sizes):
+        fig.text(0.1, 0.2 + 0.4 * place, f"$10^{place}$ steps", fontsize=size, rotation=90 * place)
+    file = io.StringIO()
+    fig.savefig(file, format="svg")
+    width = figures.readable_width(file.getvalue())
+    assert width == pytest.approx(7 * 72 * inches / min(sizes), rel=1e-3)
+    assert figures.readable_width(file.getvalue(), 14.0) == pytest.approx(2 * width)
+    assert figures.readable_width('<svg width="300"><text x="1" font-size="12px">a</text></svg>') == 175
+    assert figures.readable_width('<svg width="300"></svg>') == 0
+    with pytest.raises(ValueError, match="an SVG with a width"):
+        figures.readable_width("<p>text</p>")

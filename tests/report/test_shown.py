@@ -114,7 +114,7 @@ def test_a_row_says_what_the_line_of_its_verdict_says(shown: list[Verdict]) -> N
     ]
     assert [row.get("id") for row in outline.all("tr")[1:]] == [verdict.anchor for verdict in shown]
     assert [link["href"] for link in outline.all("a")] == [
-        "../../book/scorecard.html#scorecard-shen-eq46",  # once, in the caption
+        "../../book/scorecard.html#scorecard-shen-eq46",  # once, above the table
         "../../book/errata.html#erratum-8",
     ]
     assert repr(Verdicts(shown)).splitlines() == [str(verdict) for verdict in shown]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -54,6 +55,22 @@ def use_book_style() -> None:
 
         # no date and no cropping: the same figure has to give the same file
         set_matplotlib_formats("svg", bbox_inches=None, metadata={"Date": None})  # type: ignore[no-untyped-call]
+
+
+def readable_width(picture: str, label: float = 7.0) -> float:
+    """How many pixels wide an SVG has to be shown for the font of its smallest label to be ``label`` pixels high.
+
+    Labels are those of Matplotlib, drawn as outlines that are scaled by a hundredth of their size, or text with a size
+    of its own, as Vega writes it; raised and lowered digits are not looked at. Zero for a picture without labels.
+    Raises ValueError for what is no SVG with a width.
+    """
+    found = re.search(r'<svg[^>]*?\swidth="([\d.]+)', picture)
+    if not found:
+        raise ValueError(f"picture: an SVG with a width is needed, got {picture[:60]!r}")
+    outlined = re.findall(r'<g id="text_\d+">\s*(?:<!--.*?-->\s*)?<g [^>]*?scale\(([\d.]+)', picture, re.DOTALL)
+    sizes = [100 * float(scale) for scale in outlined]
+    sizes += [float(size) for size in re.findall(r'<text[^>]*?font-size="([\d.]+)', picture)]
+    return label * float(found[1]) / min(sizes) if sizes else 0.0
 
 
 def styles(count: int) -> Iterator[dict[str, Any]]:
