@@ -114,7 +114,10 @@ def draw_influence(groups: Groups, window: int, floor: float = 1e-4) -> None:
         draw_spread(axes, range(curves.shape[1]), list(curves.T), style, name)
     axes.axvline(window - 0.5, color="#777777", linewidth=0.8)
     axes.set(
-        yscale="log", ylim=(floor, 2), xlabel="places back of the replaced word", ylabel="change of the law (1-norm)"
+        yscale="log",
+        ylim=(floor, 2),
+        xlabel="places back of the replaced word",
+        ylabel="change of the distribution (1-norm)",
     )
     axes.legend(fontsize=8, ncols=2, loc="lower left")
 
