@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from docutils import nodes
 
 from lib.batch import sphinx_pages
 from lib.report.figures import interactive
@@ -71,3 +72,18 @@ def test_what_no_page_loads_is_left_out_of_a_sound_build_and_nothing_else(tmp_pa
     for _ in range(2):
         sphinx_pages._prune_static(app, None)
         assert found() == loaded
+
+
+def test_a_picture_stands_in_a_frame_that_keys_reach_where_it_may_scroll(tmp_path: Path) -> None:
+    for name, size in (("small", 10), ("large", 30)):
+        (tmp_path / f"{name}.svg").write_text(f'<svg width="600"><text font-size="{size}">a</text></svg>')
+    page = nodes.container()
+    for name in ("small.svg", "large.svg", "photo.png"):
+        page += nodes.figure("", nodes.image(uri=name), nodes.caption("", "A caption"))
+    sphinx_pages._frame_figures(SimpleNamespace(srcdir=tmp_path), page, "page")  # type: ignore[arg-type]
+    small, large, photo = page.children
+    frame, image, end, caption = small.children
+    assert "--readable: 420px" in frame.astext() and 'tabindex="0"' in frame.astext()
+    assert isinstance(image, nodes.image) and end.astext() == "</div>" and caption.astext() == "A caption"
+    assert "--readable: 140px" in large[0].astext() and "tabindex" not in large[0].astext()
+    assert len(photo) == 2
