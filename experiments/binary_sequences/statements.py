@@ -81,7 +81,7 @@ class Statements:
         statement: str,
         numbers: Numbers,
         names: Sequence[str],
-        sizes: Sequence[int],
+        sizes: Sequence[int] | Mapping[str, Sequence[int]],
         axis: Axis = "width",
         *,
         explanation: str,
@@ -90,16 +90,18 @@ class Statements:
     ) -> None:
         """Judge one statement under each condition; asked: bounds, note, paper as for `judge`.
 
-        Where the numbers have a row for every size, a statement about all of them agrees if all trainings reached a
-        plateau, but differs already if those that did refute it; else it is told what those say that did.
+        sizes: of the networks that it speaks of, for all architectures or by architecture. Where the numbers have a row
+        for every size, a statement about all of them agrees if all trainings reached a plateau, but differs already if
+        those that did refute it; else it is told what those say that did.
         """
         for condition in conditions:
             networks = self.networks(condition, axis)
             seeds = max([2, *(run.seed for name in names for runs in networks[name].values() for run in runs)]) + 1
             rows, plateau = np.atleast_2d(numbers(networks, seeds)), None
             if condition == PLATEAU:
-                plateau = all_ways(*(self.gate(name, sizes, axis) for name in names))
-                if not plateau.reached and len(rows) == len(sizes) > 1:
+                own = sizes if isinstance(sizes, Mapping) else dict.fromkeys(names, sizes)
+                plateau = all_ways(*(self.gate(name, own[name], axis) for name in names))
+                if not plateau.reached and not isinstance(sizes, Mapping) and len(rows) == len(sizes) > 1:
                     rows, plateau = self._by_size(rows, names, sizes, axis, asked)
             given: dict[str, Any] = {"part": f"{statement}, {condition}", "condition": condition, "plateau": plateau}
             judge(claim, rows, **given, profile=self.profile, explanation=explanation, **asked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from experiments.binary_sequences.plateaus import SYMBOLS, trainings
@@ -84,6 +85,22 @@ def test_what_did_not_reach_a_plateau_refutes_nothing(capsys: pytest.CaptureFixt
     assert verdicts(far, far + trained(BENT, 16), capsys)[1] == "undecided"
     mixed = [record(curve, seed=seed, loss=OPTIMUM.value) for seed, curve in enumerate([BENT, STRAIGHT, STRAIGHT])]
     assert verdicts(mixed, mixed + trained(BENT, 16), capsys)[1] == "undecided"  # seeds disagree
+
+
+def test_a_statement_about_two_architectures_asks_each_for_its_own_size(capsys: pytest.CaptureFixture[str]) -> None:
+    small = trained(BENT, 4, architecture="lstm") + trained(BENT, 32, architecture="rnn")
+    others = trained(BENT, 32, architecture="lstm", excess=2.0) + trained(BENT, 4, architecture="rnn", excess=2.0)
+    statements = Statements([], trainings(small + others), OPTIMUM, ("rnn", "lstm"), "laptop")
+
+    def said(sizes: Any) -> str:
+        statements.say(
+            "shen-fig1c", "a", lambda nets, seeds: np.ones((1, seeds + 1)), ["rnn", "lstm"], sizes,
+            conditions=["to plateau"], at_least=1, explanation="it is shorter",
+        )  # fmt: skip
+        return capsys.readouterr().out
+
+    assert "reduced" in said({"lstm": [4], "rnn": [32]})
+    assert "undecided" in said([4, 32]) and "undecided" in said({"lstm": [32], "rnn": [32]})
 
 
 def test_a_size_of_no_run_is_a_precondition_that_is_not_met() -> None:
