@@ -23,7 +23,6 @@ from lib.measure.texts import PACKED, read_text
 PAGE = Page("notebooks/measure/measure_your_own")
 NOTEBOOK, HTML, INPUT = "measure.ipynb", "measure.html", "standard-input.txt"
 QUICK = 1_500_000  # characters of a first look
-EXERCISE = "# Exercise"  # how the cells and the heading begin that are for readers of the book alone
 
 
 @dataclass(frozen=True)
@@ -136,8 +135,13 @@ def _joined(text: Any) -> str:
 
 def page_of(executed: Path, source: str) -> str:
     """One HTML file that needs no other: the headings, and what the cells below them show."""
-    cells = [cell for cell in nbformat.read(executed, as_version=4).cells if not cell.source.startswith(EXERCISE)]
-    parts = [part for cell in cells for part in _parts(cell)]
+    parts: list[dict[str, str]] = []
+    for cell in nbformat.read(executed, as_version=4).cells:
+        if "hide-cell" in cell.metadata.get("tags", []):  # what the book folds, such as exercises, and their heading
+            while parts and parts[-1]["kind"] == "heading":
+                parts.pop()
+        else:
+            parts += _parts(cell)
     kept = [part for place, part in enumerate(parts) if part["kind"] != "heading" or _is_used(parts, place)]
     template = Path(__file__).with_name("measured.html").read_text(encoding="utf-8")
     return jinja2.Environment(autoescape=True).from_string(template).render(source=source, parts=kept)
@@ -150,8 +154,7 @@ def _is_used(parts: list[dict[str, str]], place: int) -> bool:
 
 def _parts(cell: Any) -> Iterator[dict[str, str]]:
     if cell.cell_type == "markdown":
-        heads = [line for line in cell.source.splitlines() if line[:3] == "## " and line != f"#{EXERCISE}s"]
-        yield from ({"kind": "heading", "text": line[3:]} for line in heads)
+        yield from ({"kind": "heading", "text": line[3:]} for line in cell.source.splitlines() if line[:3] == "## ")
         return
     for output in cell.get("outputs", []):
         data = output.get("data", {})

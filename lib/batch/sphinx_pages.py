@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ UNLOADED = (
     "mathjax/output/chtml.js",
 )
 """Below `_static`; what the menu of a formula loads, other output and speech, stays."""
+SOLUTION = re.compile(r"# Exercise (\d+)\n")  # how the cell begins that answers an exercise
 NARROW = 365  # pixels that a picture has on a narrow phone; where that is enough for its labels, nothing scrolls
 PLAYING = f"playing-{interactive.script_version()}.js"
 
@@ -63,7 +65,12 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 def executed_notebook(_: str, *, path: str) -> nbformat.NotebookNode:
     """Reader for MyST-NB: the executed copy in place of the source text."""
-    return interactive.page_outputs(nbformat.read(path, as_version=4))
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if found := SOLUTION.match(cell.source):
+            name = f"olution of exercise {found[1]}"
+            cell.metadata["mystnb"] = {"code_prompt_show": f"S{name}", "code_prompt_hide": f"Hide s{name}"}
+    return interactive.page_outputs(notebook)
 
 
 def _execute_pages(app: Sphinx, config: Any) -> None:

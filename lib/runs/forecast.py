@@ -18,13 +18,13 @@ from lib.runs.store import Store
 RIDGE = 0.1  # holds back a slope that few records show
 
 
-def flat(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def dotted(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Parameters of one level: those inside others get names with dots, and also stand there whole."""
     found: dict[str, Any] = {}
     for key, value in parameters.items():
         found[f"{prefix}{key}"] = value
         if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{key}.")
+            found |= dotted(value, f"{prefix}{key}.")
     return found
 
 
@@ -38,7 +38,7 @@ def forecast(runs: Sequence[Run], records: Sequence[Mapping[str, Any]]) -> dict[
     if not runs or not records:
         return {run.identity: math.nan for run in runs}
     known = np.log([max(record["provenance"]["seconds"], 1e-3) for record in records])
-    table = _design([flat(record["parameters"]) for record in records] + [flat(run.parameters) for run in runs])
+    table = _design([dotted(record["parameters"]) for record in records] + [dotted(run.parameters) for run in runs])
     old, new = table[: len(records)], table[len(records) :]
     centre = old.mean(axis=0)
     slopes = np.linalg.solve(

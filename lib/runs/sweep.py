@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 from lib.machine import available_cores, locked
 from lib.runs.definition import Run
 from lib.runs.endings import in_one_line
-from lib.runs.forecast import Clock, flat, in_words
+from lib.runs.forecast import Clock, dotted, in_words
 from lib.runs.store import RunningElsewhere, Store
 
 GONE = "the scheduler is gone; what was finished is kept, start again to go on"
@@ -81,7 +81,7 @@ def chosen(runs: Sequence[Run], where: Mapping[str, Any]) -> list[Run]:
 
 def _asked(run: Run) -> dict[str, Any]:
     """All that a run can be chosen by: its seed and its parameters, those inside others by names with dots."""
-    return {"seed": run.seed, **flat(run.parameters)}
+    return {"seed": run.seed, **dotted(run.parameters)}
 
 
 def _as_given(value: Any) -> str:

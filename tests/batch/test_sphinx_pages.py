@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import nbformat
 import pytest
 from docutils import nodes
 
@@ -87,3 +88,12 @@ def test_a_picture_stands_in_a_frame_that_keys_reach_where_it_may_scroll(tmp_pat
     assert isinstance(image, nodes.image) and end.astext() == "</div>" and caption.astext() == "A caption"
     assert "--readable: 140px" in large[0].astext() and "tabindex" not in large[0].astext()
     assert len(photo) == 2
+
+
+def test_a_folded_solution_is_named_after_its_exercise_and_other_cells_are_left_alone(tmp_path: Path) -> None:
+    sources = ["# Exercise 2\nassert 1", "# Exercises of old\n1", "1  # Exercise 3\n"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    nbformat.write(notebook, tmp_path / "page.ipynb")
+    named, *others = sphinx_pages.executed_notebook("", path=str(tmp_path / "page.ipynb")).cells
+    assert named.metadata["mystnb"]["code_prompt_show"] == "Solution of exercise 2"
+    assert not any("mystnb" in cell.metadata for cell in others)

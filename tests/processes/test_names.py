@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+from pathlib import Path
 
 import pytest
 
@@ -19,3 +21,9 @@ def test_another_name_is_no_attribute() -> None:
     assert not hasattr(processes, "TwoSidedCoin")
     with pytest.raises(ImportError, match="TwoSidedCoin"):
         exec("from lib.processes import TwoSidedCoin")
+
+
+def test_those_who_check_types_are_told_of_the_same_names() -> None:
+    stub = ast.parse(Path(processes.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    told = {alias.name: node.module for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert told == {name: getattr(processes, name).__module__ for name in processes.__all__}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lib.batch import cli
 from lib.runs.definition import Experiment, Run
-from lib.runs.forecast import Clock, duration, flat, forecast, in_words, longest_first, recorded_costs, within
+from lib.runs.forecast import Clock, dotted, duration, forecast, in_words, longest_first, recorded_costs, within
 from lib.runs.store import Store
 
 SECONDS_PER_EPOCH = 0.25
@@ -109,7 +109,7 @@ def test_what_is_left_follows_the_pace_of_those_that_have_ended():
 
 
 def test_parameters_inside_others_have_names_with_dots():
-    assert flat({"a": 1, "fit": {"b": {"c": 2}}}) == {"a": 1, "fit": {"b": {"c": 2}}, "fit.b": {"c": 2}, "fit.b.c": 2}
+    assert dotted({"a": 1, "fit": {"b": {"c": 2}}}) == {"a": 1, "fit": {"b": {"c": 2}}, "fit.b": {"c": 2}, "fit.b.c": 2}
 
 
 @pytest.mark.parametrize(
