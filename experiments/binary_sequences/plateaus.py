@@ -10,6 +10,7 @@ import numpy as np
 from experiments.binary_sequences.runs import Axis, Network, Record, Runs, TrainedRun
 from lib.information.intervals import Interval
 from lib.report.gate import Plateau, Training, all_ways, any_way, near_optimum, plateau_of, usual_budget
+from lib.training import FitSettings
 
 SYMBOLS = 511  # that are predicted in a sequence
 
@@ -47,7 +48,7 @@ def trainings(records: Iterable[Record]) -> dict[Network, Trainings]:
         network = Network(asked["architecture"], asked["width"], asked["depth"], asked["options"].get("start", ""))
         run = TrainedRun(network, record["seed"], record["result"])
         if run.generated:
-            budget = (int(fit["epochs"]), float(fit["learning_rate"]))
+            budget = (FitSettings(**fit).passes, float(fit["learning_rate"]))
             key = Training(run.seed, *budget, run.validation_loss, record.get("version", 0))
             found.setdefault(network, {})[key] = run
     return {network: Trainings(found[network]) for network in sorted(found, key=_order)}

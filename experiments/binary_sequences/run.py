@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -18,7 +19,15 @@ from lib.models import create
 from lib.models.scoring import sequence_probabilities
 from lib.processes import PowerLawBinary
 from lib.runs.training import RunParameters, trained
-from lib.training import NextToken, generate, position_losses
+from lib.training import (
+    FitSettings,
+    LevenbergMarquardt,
+    NextToken,
+    fit,
+    generate,
+    position_losses,
+    sequence_gradients,
+)
 from lib.training.settings import matrix_products
 
 GROUPS = 10  # disjoint parts of the generated sequences, each measured alone: their spread is the sampling error
@@ -43,12 +52,18 @@ class Parameters(RunParameters):
     enumerated: int = Field(12, ge=3, le=18)  # symbols whose law under the model is computed
     long: int = Field(0, ge=0)  # symbols of further sequences that show the tail beyond the length of training; 0: none
     long_generated: int = Field(2048, ge=1)
+    starts: int = Field(1, ge=1)  # networks that are begun; the one with the smallest training loss goes on
+    trial: int = Field(15, ge=1)  # steps of second order that each of them gets, if there are several
 
 
 def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """All parameters with their defaults; ValueError for what cannot run. The network is built once, and dropped."""
     chosen = Parameters.read(parameters, "binary_sequences")
-    create(chosen.architecture, 2, chosen.width, chosen.depth, **chosen.options)
+    model = create(chosen.architecture, 2, chosen.width, chosen.depth, **chosen.options)
+    if chosen.starts > 1 and not FitSettings(**chosen.fit).newton:
+        raise ValueError(f"starts: {chosen.starts} of them need steps of second order after them, got fit.newton 0")
+    if FitSettings(**chosen.fit).newton:
+        sequence_gradients(model, torch.zeros(1, 2, dtype=torch.int64))
     return chosen.model_dump()
 
 
@@ -65,20 +80,39 @@ def run(
     """
     chosen = Parameters(**parameters)
     training, validation = _data(chosen)
-    options = {"seed": np.random.default_rng([seed, 0]), **chosen.options}
-    model = create(chosen.architecture, 2, chosen.width, chosen.depth, **options).to(device)
-    course, result = trained(
-        model,
-        NextToken(training, validation, seed=seed, vocabulary=2),
-        chosen.fit,
-        folder,
-        described={"parameters": chosen.model_dump(), "seed": seed},
-        label=f"{chosen.architecture} {chosen.width}x{chosen.depth} seed {seed}",
-        progress=progress,
-    )
+    task = NextToken(training, validation, seed=seed, vocabulary=2)
+    described = {"parameters": chosen.model_dump(), "seed": seed}
+    label = f"{chosen.architecture} {chosen.width}x{chosen.depth} seed {seed}"
+    begun: dict[str, Any] = {}
+    if chosen.starts == 1:
+        model, settings = _network(chosen, seed, 0).to(device), chosen.fit
+    else:
+        tried = _begun(chosen, task, seed, folder, described, label, device, progress)
+        losses, settings = [loss for loss, _ in tried], {**chosen.fit, "epochs": 0}
+        model, begun = tried[int(np.argmin(losses))][1], {"losses_of_starts": losses}
+    course, result = trained(model, task, settings, folder, described=described, label=label, progress=progress)
     if course.best_epoch:
-        result |= _measure(model, chosen, validation, seed, device)
+        result |= begun | _measure(model, chosen, validation, seed, device)
     return result
+
+
+def _network(chosen: Parameters, seed: int, number: int) -> Any:
+    """The network of start `number`, counted from 0."""
+    options = {"seed": np.random.default_rng([seed, 0, number] if number else [seed, 0]), **chosen.options}
+    return create(chosen.architecture, 2, chosen.width, chosen.depth, **options)
+
+
+def _begun(
+    chosen: Parameters, task: NextToken, seed: int, folder: Path, described: Any, label: str, device: str, bar: bool
+) -> list[tuple[float, Any]]:
+    """Every start after the epochs and its trial: mean loss of a training sequence in nats, and the network."""
+    settings, found = FitSettings(**{**chosen.fit, "newton": chosen.trial}), []
+    for number in range(chosen.starts):
+        model = _network(chosen, seed, number).to(device)
+        place, name = folder / f"start-{number}.safetensors", f"{label} start {number}"
+        fit(model, task, settings, checkpoint=place, configuration=described, label=name, progress=bar)
+        found.append((LevenbergMarquardt(task.training).loss(model), model))
+    return found
 
 
 def _measure(model: Any, chosen: Parameters, validation: NDArray[Any], seed: int, device: str) -> dict[str, Any]:

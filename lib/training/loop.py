@@ -15,11 +15,12 @@ import torch
 from tqdm.auto import tqdm
 
 from lib.training.checkpoint import load_checkpoint, optimizer_tensors, restore_optimizer, save_checkpoint
+from lib.training.newton import LevenbergMarquardt
 from lib.training.settings import FitSettings
-from lib.training.tasks import NOISE, CarryingTask, Evaluation, ScoredTask, Task
+from lib.training.tasks import NOISE, CarryingTask, Evaluation, NextToken, ScoredTask, Task
 
 FINISHED_BY_EPOCHS, FINISHED_BY_PATIENCE = "all epochs done", "no better validation loss"
-FINISHED_BY_SUCCESS = "accuracy reached"
+FINISHED_BY_SUCCESS, FINISHED_BY_CURVATURE = "accuracy reached", "no step lowers the training loss"
 SUCCESSES = 2  # epochs in a row that have to reach it
 
 
@@ -60,7 +61,8 @@ def fit(
     numbers of a run that was never stopped (on a CPU with the same number of threads). configuration: what the run is,
     compared with the file's; the settings are added to it. A loss that is not finite ends the run, with the reason in
     `Fit.reason`; the best weights so far are kept. Raises CheckpointError before any work for a file that is corrupt
-    or of another configuration, and ValueError if training is to end by an accuracy that the task does not have.
+    or of another configuration, and ValueError if training is to end by an accuracy that the task does not have, or
+    with steps of second order on anything but `NextToken`; each of those counts as one epoch more.
     Parameters that a model names in `slow_parameters()` learn at `slow_fraction` of the rate. What a task carries from
     epoch to epoch is part of the checkpoint, and dropout is drawn from the task's seed and the number of the update.
     Cost: epochs x (one pass
@@ -68,12 +70,15 @@ def fit(
     """
     if settings.success is not None and not isinstance(task, ScoredTask):
         raise ValueError(f"success: {type(task).__name__} has no accuracy to end by; None is allowed")
+    if settings.newton and not isinstance(task, NextToken):
+        raise ValueError(f"newton: steps of second order need the task NextToken, got {type(task).__name__}")
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     device = parameters[0].device
     embedding = [model.embedding.weight] if settings.embedding_decay else []
     optimizer = settings.make_optimizer(parameters, getattr(model, "slow_parameters", list)(), embedding)
     described = {**(configuration or {}), "settings": settings.model_dump()}
     course, best, steps = Fit(), copy_of(model), task.steps(settings.batch)
+    second = LevenbergMarquardt(task.training) if isinstance(task, NextToken) and settings.newton else None
     if checkpoint is not None and checkpoint.exists():
         tensors, kept = load_checkpoint(checkpoint, described)
         course = Fit(**kept)
@@ -82,14 +87,21 @@ def fit(
         restore_optimizer(optimizer, tensors)
         if isinstance(task, CarryingTask):
             task.carry_on(model, part(tensors, "carried."), device)
+        if second:
+            second.damping = float(tensors["damping"])
     done = len(course.training_losses)
-    with tqdm(total=settings.epochs, initial=done, desc=label or "training", unit="epoch", disable=not progress) as bar:
+    with tqdm(total=settings.passes, initial=done, desc=label or "training", unit="epoch", disable=not progress) as bar:
         while not course.reason:
             started = time.perf_counter()
-            factor = settings.annealing(course.validation_losses)
-            loss, found = _epoch(model, task, settings, optimizer, parameters, done, steps, device, factor)
+            if second and done >= settings.epochs:
+                loss, moved = second.step(model)
+                loss /= second.sequences.shape[1] - 1
+            else:
+                factor, moved = settings.annealing(course.validation_losses), True
+                loss = _epoch(model, task, settings, optimizer, parameters, done, steps, device, factor)
             done += 1
-            _judge(course, settings, loss, found)
+            found = _evaluation(model, task, device) if math.isfinite(loss) else Evaluation(math.nan)
+            _judge(course, settings, loss, found, moved)
             if course.best_epoch == len(course.validation_losses) == done:
                 best = copy_of(model)
             course.seconds += time.perf_counter() - started
@@ -100,6 +112,7 @@ def fit(
                 tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
                 carried = task.carried() if isinstance(task, CarryingTask) else {}
                 tensors |= {f"carried.{name}": tensor for name, tensor in carried.items()}
+                tensors |= {"damping": torch.tensor(second.damping, dtype=torch.float64)} if second else {}
                 save_checkpoint(checkpoint, tensors | optimizer_tensors(optimizer), asdict(course), described)
     model.load_state_dict(best)
     return course
@@ -115,10 +128,8 @@ def _epoch(
     steps: int,
     device: torch.device,
     factor: float,
-) -> tuple[float, Evaluation]:
-    """One pass over the data, at `factor` of the rate; mean training loss while it went on, and what the model does on
-    other data after it.
-    """
+) -> float:
+    """One pass over the data, at `factor` of the rate; mean training loss while it went on."""
     model.train()
     total = torch.zeros((), dtype=torch.float64, device=device)
     count = 0
@@ -134,12 +145,14 @@ def _epoch(
         optimizer.step()
         total += loss.detach()  # not read before the epoch ends, so that a GPU does not wait for it
         count += 1
-    mean = float(total) / max(1, count)
-    if not math.isfinite(mean):
-        return mean, Evaluation(math.nan)
+    return float(total) / max(1, count)
+
+
+def _evaluation(model: Any, task: Task, device: torch.device) -> Evaluation:
+    """What the model does on data that are not trained on."""
     if isinstance(task, ScoredTask):
-        return mean, task.evaluation(model, device)
-    return mean, Evaluation(task.validation_loss(model, device))
+        return task.evaluation(model, device)
+    return Evaluation(task.validation_loss(model, device))
 
 
 @contextlib.contextmanager
@@ -153,8 +166,8 @@ def _noise(model: Any, seed: int, step: int) -> Iterator[None]:
         yield
 
 
-def _judge(course: Fit, settings: FitSettings, loss: float, found: Evaluation) -> None:
-    """Enter one epoch, and decide whether it was the last."""
+def _judge(course: Fit, settings: FitSettings, loss: float, found: Evaluation, moved: bool) -> None:
+    """Enter one epoch, and decide whether it was the last; moved: whether it changed the model."""
     epoch, validation = len(course.training_losses) + 1, found.loss
     if not (math.isfinite(loss) and math.isfinite(validation)):
         course.reason = f"diverged: losses {loss} and {validation} in epoch {epoch}"
@@ -170,7 +183,9 @@ def _judge(course: Fit, settings: FitSettings, loss: float, found: Evaluation) -
         course.reason = FINISHED_BY_SUCCESS
     elif settings.patience is not None and epoch - course.best_epoch >= settings.patience:
         course.reason = FINISHED_BY_PATIENCE
-    elif epoch >= settings.epochs:
+    elif not moved:
+        course.reason = FINISHED_BY_CURVATURE
+    elif epoch >= settings.passes:
         course.reason = FINISHED_BY_EPOCHS
 
 

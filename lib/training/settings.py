@@ -28,7 +28,8 @@ class FitSettings(BaseModel):
     the accuracy on validation data has been that high in two epochs in a row; never if None. slow_fraction: rate of the
     parameters that a model names in `slow_parameters()`, by that of the others. anneal: the rate is divided by it after
     every epoch that did not better the validation loss; never if None. embedding_decay: d adds d |E|^2 to the loss, E
-    the embedding; its decay is the weight decay of the others plus 2 d.
+    the embedding; its decay is the weight decay of the others plus 2 d. newton: steps of second order after the epochs,
+    each on all training data at once (`lib.training.newton`), for small recurrent networks; there may be no other epochs.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,7 +40,7 @@ class FitSettings(BaseModel):
     final_fraction: float = Field(1 / 32, ge=0, le=1)
     warm_up: int = Field(0, ge=0)
     batch: int = Field(50, ge=1)
-    epochs: int = Field(200, ge=1)
+    epochs: int = Field(200, ge=0)
     patience: int | None = Field(5, ge=1)
     clip: float | None = Field(0.25, gt=0)
     clip_by: Literal["norm", "value"] = "norm"
@@ -52,6 +53,7 @@ class FitSettings(BaseModel):
     success: float | None = Field(None, gt=0, le=1, exclude_if=lambda value: value is None)
     anneal: float | None = Field(None, gt=1, exclude_if=lambda value: value is None)
     embedding_decay: float = Field(0.0, ge=0, exclude_if=lambda value: value == 0)
+    newton: int = Field(0, ge=0, exclude_if=lambda value: value == 0)
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -59,6 +61,13 @@ class FitSettings(BaseModel):
         except ValidationError as error:
             faults = (f"{'.'.join(map(str, fault['loc']))}: {_fault(fault)}" for fault in error.errors())
             raise ValueError("settings of a fit: " + "; ".join(faults)) from None
+        if not self.passes:
+            raise ValueError("settings of a fit: epochs: at least 1 without steps of second order, got 0")
+
+    @property
+    def passes(self) -> int:
+        """Times that training goes through all its data, those of the second order included."""
+        return self.epochs + self.newton
 
     def make_optimizer(self, parameters: Any, slow: Any = (), embedding: Any = ()) -> torch.optim.Optimizer:
         """The optimizer over `parameters`, at the initial learning rate.
