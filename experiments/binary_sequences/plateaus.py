@@ -44,12 +44,11 @@ def trainings(records: Iterable[Record]) -> dict[Network, Trainings]:
     """
     found: dict[Network, dict[Training, TrainedRun]] = {}
     for record in records:
-        asked, fit = record["parameters"], record["parameters"]["fit"]
+        asked, fit = record["parameters"], FitSettings(**record["parameters"]["fit"])
         network = Network(asked["architecture"], asked["width"], asked["depth"], asked["options"].get("start", ""))
         run = TrainedRun(network, record["seed"], record["result"])
         if run.generated:
-            budget = (FitSettings(**fit).passes, float(fit["learning_rate"]))
-            key = Training(run.seed, *budget, run.validation_loss, record.get("version", 0))
+            key = Training(run.seed, fit.passes, fit.learning_rate, run.validation_loss, record.get("version", 0))
             found.setdefault(network, {})[key] = run
     return {network: Trainings(found[network]) for network in sorted(found, key=_order)}
 

@@ -91,10 +91,10 @@ class LevenbergMarquardt:
 def sequence_gradients(model: Any, tokens: Tensor) -> tuple[Tensor, Tensor]:
     """-ln Q(x_2 .. x_T | x_1) of every sequence (n, T), nats, and its gradient (n, P) in the order of `parameters()`.
 
-    What enters the gates of a layer has a gradient delta_t at every step; those of its weights are sums over t of delta_t
-    times what they act on. Numbers that are zero, added to the gates, have that gradient: all that is needed is one
-    pass forward and back through the layers as they are, whatever their kernels. Raises ValueError for another network
-    than `VanillaRNN` and `LSTM`, and for dropout or tied weights.
+    What enters the gates of a layer has a gradient delta_t at every step; those of its weights are sums over t of
+    delta_t times what they act on. Numbers that are zero, added to the gates, have that gradient: all that is needed
+    is one pass forward and back through the layers as they are, whatever their kernels. Raises ValueError for another
+    network than `VanillaRNN` and `LSTM`, and for dropout or tied weights.
     """
     plain = isinstance(model.norm, torch.nn.Identity) and isinstance(model.head, torch.nn.Linear)
     if not plain or model.dropout or not all(isinstance(layer, RecurrentLayer) for layer in model.layers):

@@ -29,7 +29,7 @@ class FitSettings(BaseModel):
     parameters that a model names in `slow_parameters()`, by that of the others. anneal: the rate is divided by it after
     every epoch that did not better the validation loss; never if None. embedding_decay: d adds d |E|^2 to the loss, E
     the embedding; its decay is the weight decay of the others plus 2 d. newton: steps of second order after the epochs,
-    each on all training data at once (`lib.training.newton`), for small recurrent networks; there may be no other epochs.
+    each on all training data at once (`lib.training.newton`), for small recurrent networks; `epochs` may then be 0.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
