@@ -68,6 +68,7 @@ benchmarks: $(READY)
 	$(RUN) benchmarks/memorization.py
 	$(RUN) benchmarks/selective_scan.py
 	$(RUN) benchmarks/recurrent.py
+	$(RUN) benchmarks/second_order.py
 	$(RUN) benchmarks/screening.py
 	$(RUN) benchmarks/training.py
 	$(RUN) benchmarks/generation.py

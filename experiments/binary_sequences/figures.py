@@ -12,9 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from experiments.binary_sequences.decay import FLOOR
+from experiments.binary_sequences.plateaus import SYMBOLS, Trainings
 from experiments.binary_sequences.runs import Networks, TrainedRun, best
 from experiments.binary_sequences.seed_tables import Lengths
 from lib.report import figures
+from lib.report.gate import CLOSE
 
 Floats = npt.NDArray[np.float64]
 DATA = {"color": "#555555", "linewidth": 1.2, "linestyle": (0, (1, 1))}
@@ -46,6 +48,21 @@ def draw_curves(axes: Axes, networks: Networks, law: Floats) -> None:
     small.semilogy(lags, law, **DATA)
     small.set(ylim=(FLOOR, SHOWN[1]), xlim=(0, law.size))
     small.tick_params(labelsize=7)
+
+
+def draw_courses(axes: Axes, tried: Trainings, optimum: float) -> None:
+    """Excess over the optimum (nats a symbol) against seconds of training, smallest so far, by the method of the last."""
+    methods = {False: "Adam", True: "Adam, then second order"}
+    for (second, label), style in zip(methods.items(), figures.styles(len(methods)), strict=True):
+        for run in tried.runs.values():
+            if run.second_order == second:
+                losses = np.minimum.accumulate(run.result["validation_losses"])
+                seconds = np.linspace(0, run.result["training_seconds"], losses.size + 1)[1:]
+                axes.loglog(seconds, (losses - optimum) * SYMBOLS, color=style["color"], linewidth=1, label=label)
+                label = ""  # once in the legend
+    axes.axhline(CLOSE, color="#777777", linewidth=0.8)
+    axes.set(xlabel="seconds of training on one core", ylabel="excess (nats a sequence)")
+    axes.legend()
 
 
 def draw_lengths(axes: Axes, lengths: Lengths, style: Mapping[str, Any], label: str, shift: float = 1.0) -> None:

@@ -62,6 +62,7 @@ class TrainedRun:
     network: Network
     seed: int
     result: Mapping[str, Any]
+    second_order: bool = False  # whether its training ended with steps of second order
 
     @property
     def generated(self) -> bool:
