@@ -13,6 +13,7 @@ from lib.measure import results
 from lib.report.figures import styles
 from lib.report.page import MISSING, table
 
+ENDS = ("-∞", "∞")  # of an interval that the data do not close
 BITS = 32 * np.log(2)  # nats that a number of single precision can hold
 NAMES = {"character": "characters", "word": "words", "byte_pair": "byte pairs"}
 
@@ -167,7 +168,9 @@ def _lumped(one: results.TwoPoint) -> str:
 def _written(given: Any, form: str = ".3g") -> str | None:
     if given is None:
         return None
-    low, high = ("∞" if end is None else format(end, form) for end in given.interval)
+    if given.interval == (None, None):
+        return f"{given.value:{form}}"
+    low, high = (end if number is None else format(number, form) for end, number in zip(ENDS, given.interval, strict=True))
     return f"{given.value:{form}} [{low}, {high}]"
 
 
