@@ -170,7 +170,8 @@ def _written(given: Any, form: str = ".3g") -> str | None:
         return None
     if given.interval == (None, None):
         return f"{given.value:{form}}"
-    low, high = (end if number is None else format(number, form) for end, number in zip(ENDS, given.interval, strict=True))
+    ends = zip(ENDS, given.interval, strict=True)
+    low, high = (end if number is None else format(number, form) for end, number in ends)
     return f"{given.value:{form}} [{low}, {high}]"
 
 
