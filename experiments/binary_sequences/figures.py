@@ -51,14 +51,15 @@ def draw_curves(axes: Axes, networks: Networks, law: Floats) -> None:
 
 
 def draw_courses(axes: Axes, tried: Trainings, optimum: float) -> None:
-    """Excess over the optimum (nats a symbol) against seconds of training, smallest so far, by the method of the last."""
+    """Smallest excess so far over the optimum (nats a symbol) against seconds of training, by the method of its end."""
     methods = {False: "Adam", True: "Adam, then second order"}
     for (second, label), style in zip(methods.items(), figures.styles(len(methods)), strict=True):
         for run in tried.runs.values():
             if run.second_order == second:
                 losses = np.minimum.accumulate(run.result["validation_losses"])
                 seconds = np.linspace(0, run.result["training_seconds"], losses.size + 1)[1:]
-                axes.loglog(seconds, (losses - optimum) * SYMBOLS, color=style["color"], linewidth=1, label=label)
+                drawn = {"color": style["color"], "linestyle": style["linestyle"], "linewidth": 1}
+                axes.loglog(seconds, (losses - optimum) * SYMBOLS, **drawn, label=label)
                 label = ""  # once in the legend
     axes.axhline(CLOSE, color="#777777", linewidth=0.8)
     axes.set(xlabel="seconds of training on one core", ylabel="excess (nats a sequence)")

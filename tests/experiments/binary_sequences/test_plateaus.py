@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from experiments.binary_sequences.plateaus import SYMBOLS, best_starts, gate, missing, trainings
+from experiments.binary_sequences.figures import draw_courses
+from experiments.binary_sequences.plateaus import SYMBOLS, Trainings, best_starts, gate, missing, trainings
 from experiments.binary_sequences.run import group_lags
 from experiments.binary_sequences.runs import Network, TrainedRun
 from experiments.binary_sequences.seed_tables import law_signs, tail_signs
 from experiments.binary_sequences.tables import excess_table, gate_table
 from lib.information.intervals import Interval
+from lib.report.gate import Training
 from lib.report.verdicts import judge
 from tests.experiments.binary_sequences.fake_records import Curve, exponential, power_law, record
 
@@ -167,3 +170,17 @@ def test_a_comparison_without_power_counts_for_nothing() -> None:
     sharp, blurred = (trainings([record(power_law(), noise=noise, fit=PLAN)])[RNN].seeds for noise in (0.01, 1.0))
     assert law_signs({RNN: sharp}, [8], 1, widest=0.5)[0, 0] == 1
     assert np.isnan(law_signs({RNN: blurred}, [8], 1, widest=0.5)[0, 0])
+
+
+def test_courses_are_told_apart_by_their_method_and_never_rise() -> None:
+    plain = TrainedRun(RNN, 0, {"validation_losses": [0.7, 0.8, 0.6], "training_seconds": 6.0})
+    second = TrainedRun(RNN, 1, {"validation_losses": [0.7, 0.55], "training_seconds": 2.0}, second_order=True)
+    tried = Trainings({Training(0, 3, 0.1, 0.6): plain, Training(1, 2, 0.1, 0.55): second})
+    figure, axes = plt.subplots()
+    draw_courses(axes, tried, 0.5)
+    lines = {line.get_label(): line for line in axes.get_lines()[:2]}
+    assert list(lines) == ["Adam", "Adam, then second order"]
+    assert np.allclose(lines["Adam"].get_xdata(), [2, 4, 6])
+    assert np.allclose(lines["Adam"].get_ydata(), np.array([0.2, 0.2, 0.1]) * 511)
+    assert np.allclose(lines["Adam, then second order"].get_ydata(), np.array([0.2, 0.05]) * 511)
+    plt.close(figure)
