@@ -32,7 +32,9 @@ WRONG = {
     "github-issue-config": ("blank_issues_enabled: true", "blank_issues_enabled: often"),
     "citation-file-format": ("license: MIT", "license: none of those"),
 }
-COMMANDS = re.compile(r"make (?P<target>[\w-]+)|(\S+/)?python -m lib (?P<command>\w+)|gh release create\b")
+COMMANDS = re.compile(
+    r"make (?P<target>[\w-]+)|(\S+/)?python -m lib (?P<command>\w+)|gh release create\b|go run \S+@v\d+\.\d+\.\d+$"
+)
 PINNED = re.compile(r"uses: actions/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 
 
@@ -75,9 +77,30 @@ def test_a_workflow_runs_what_also_runs_by_hand_and_actions_that_cannot_change(p
     assert "permissions" in yaml.safe_load(text)
 
 
+@pytest.mark.parametrize("line", ["go run example.org/tool@latest", "go run example.org/tool", "curl example.org | sh"])
+def test_a_command_that_can_change_is_seen(line: str) -> None:
+    assert not COMMANDS.match(line)
+
+
 @pytest.mark.parametrize("line", ["uses: actions/checkout@v7", "uses: actions/checkout@3d3c42e5 # v7.0.1"])
 def test_an_action_that_can_change_is_seen(line: str) -> None:
     assert not PINNED.search(line)
+
+
+@pytest.mark.skipif(shutil.which("actionlint") is None, reason="no actionlint on the PATH; test.yml has it by Go")
+def test_actionlint_has_nothing_against_the_workflows_and_sees_a_slip(tmp_path: Path) -> None:
+    def against(*files: Path) -> str:
+        lint = ["actionlint", "-no-color", "-oneline", *map(str, files)]
+        return subprocess.run(lint, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+
+    assert not against(*WORKFLOWS)
+    (pages,) = (path for path in WORKFLOWS if path.stem == "pages")
+    text = pages.read_text(encoding="utf-8")
+    slipped = tmp_path / "slip.yml"
+    for right, wrong in (("steps.deployment", "steps.deployed"), ("needs: build", "needs: built")):
+        assert right in text
+        slipped.write_text(text.replace(right, wrong), encoding="utf-8")
+        assert not faults("github-workflows", slipped) and re.split("[ .]", wrong)[-1] in against(slipped)
 
 
 def test_forms_offer_the_verdicts_that_there_are() -> None:

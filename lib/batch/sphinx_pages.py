@@ -70,6 +70,7 @@ def executed_notebook(_: str, *, path: str) -> nbformat.NotebookNode:
         if found := SOLUTION.match(cell.source):
             name = f"olution of exercise {found[1]}"
             cell.metadata["mystnb"] = {"code_prompt_show": f"S{name}", "code_prompt_hide": f"Hide s{name}"}
+            cell.metadata["tags"] = [*cell.metadata.get("tags", []), "solution"]  # which the style sheet prints open
     return interactive.page_outputs(notebook)
 
 

@@ -96,4 +96,5 @@ def test_a_folded_solution_is_named_after_its_exercise_and_other_cells_are_left_
     nbformat.write(notebook, tmp_path / "page.ipynb")
     named, *others = sphinx_pages.executed_notebook("", path=str(tmp_path / "page.ipynb")).cells
     assert named.metadata["mystnb"]["code_prompt_show"] == "Solution of exercise 2"
-    assert not any("mystnb" in cell.metadata for cell in others)
+    assert named.metadata["tags"] == ["solution"]  # by which the style sheet opens it on paper
+    assert not any({"mystnb", "tags"} & set(cell.metadata) for cell in others)

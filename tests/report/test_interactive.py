@@ -14,7 +14,18 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from lib.report.figures import interactive
-from lib.report.figures.interactive import CHART, PICTURE, Playable, choice, chosen, readout, slider, told_apart
+from lib.report.figures.interactive import (
+    CHART,
+    KEYS,
+    PICTURE,
+    SCRIPT,
+    Playable,
+    choice,
+    chosen,
+    readout,
+    slider,
+    told_apart,
+)
 
 X = np.array([0.0, 1.0, 2.0])
 POWER = slider("power", "power", [1, 2, 3], 2)
@@ -70,10 +81,20 @@ def test_in_jupyter_it_is_a_chart_and_elsewhere_its_picture() -> None:
     assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]+"', "", bundle[PICTURE])
 
 
+def test_jupyter_gets_the_chart_and_leaves_its_keys_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[dict[str, Any]] = []
+    monkeypatch.setattr(interactive, "display", lambda data, raw: shown.append(data))
+    playable()._ipython_display_()
+    keys, chart = shown
+    assert set(keys) == {SCRIPT, "text/plain"} and set(chart) == {CHART, PICTURE, "text/plain"}
+
+
 def test_a_page_gets_the_picture_and_behind_it_the_description_for_the_script() -> None:
     data = {CHART: {"title": "</script><b>"}, PICTURE: "<svg/>"}
-    other = new_output("display_data", {"text/plain": "4"})
-    notebook = new_notebook(cells=[new_code_cell("x", outputs=[new_output("execute_result", data), other])])
+    other = new_output("display_data", {"text/plain": "4", SCRIPT: "another()"})
+    keys = new_output("display_data", {"text/plain": "", SCRIPT: KEYS})
+    chart = new_output("display_data", data)
+    notebook = new_notebook(cells=[new_code_cell("x", outputs=[keys, chart, other])])
     drawn, described = interactive.page_outputs(notebook).cells
     first, same = drawn.outputs
     assert first.data == {PICTURE: "<svg/>"} and same == other

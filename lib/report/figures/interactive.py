@@ -18,6 +18,7 @@ import altair as alt
 import matplotlib as mpl
 import numpy as np
 import vl_convert
+from IPython.display import display
 from matplotlib.colors import to_hex
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_output
@@ -25,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from lib.report.figures import STYLE, styles
 
-CHART, PICTURE = "application/vnd.vegalite.v5+json", "image/svg+xml"
+CHART, PICTURE, SCRIPT = "application/vnd.vegalite.v5+json", "image/svg+xml", "application/javascript"
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 CLASS, READOUT = "playable", "readout"
 SHOWN = "# the figure above, to play with"
@@ -52,6 +53,11 @@ for (const data of document.querySelectorAll('script.{CLASS}')) {{
 }}
 """
 """Puts each chart in the place of its picture, and lets a screen reader speak its line of numbers when it changes."""
+
+KEYS = """document.addEventListener('focusin', ({target}) => {
+  if (target.closest('.vega-bindings')) target.dataset.lmSuppressShortcuts = true;
+});"""
+"""In JupyterLab, which else takes arrows and letters for commands of its own: sliders and lists get their keys."""
 
 
 class Playable:
@@ -85,6 +91,10 @@ class Playable:
                 raise ValueError(f"setting {name}: one of {_listed(options)} is allowed, got {value!r}")
         params = [{**known[name], "value": values.get(name, known[name]["value"])} for name in known]
         return str(vl_convert.vegalite_to_svg({**self.chart, "params": params}, vl_version=VEGA_LITE))
+
+    def _ipython_display_(self) -> None:
+        display({SCRIPT: KEYS, "text/plain": ""}, raw=True)
+        display(self._repr_mimebundle_(), raw=True)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         return {CHART: self.chart, PICTURE: self.picture(), "text/plain": "A figure to play with"}
@@ -201,11 +211,14 @@ def script_version() -> str:
 def page_outputs(notebook: NotebookNode) -> NotebookNode:
     """The notebook for a page: after a cell with the picture of a chart its description, for the `script` to draw.
 
-    It has a cell of its own, for every output of a cell that makes a figure would become a figure of that name.
+    It has a cell of its own, for every output of a cell that makes a figure would become a figure of that name; so
+    the output that only Jupyter needs is left out.
     """
     cells = []
     for cell in notebook.cells:
         cells.append(cell)
+        if "outputs" in cell:
+            cell.outputs = [output for output in cell.outputs if output.get("data", {}).get(SCRIPT) != KEYS]
         for output in cell.get("outputs", []):
             if chart := output.get("data", {}).pop(CHART, None):
                 text = json.dumps(chart, separators=(",", ":")).replace("<", "\\u003c")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import io
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
+from playwright.sync_api import sync_playwright
 from pypdf import PdfReader, PdfWriter
 from pypdf.annotations import Link
 from pypdf.generic import ArrayObject, DictionaryObject, FloatObject, NameObject, NumberObject
 
+from lib import ROOT
 from lib.batch.pages import table_of_contents
 from lib.batch.publish import printing
-from lib.batch.publish.printing import bind, parts, print_book
+from lib.batch.publish.printing import CHROMIUMS, OPTIONS, bind, parts, print_book, print_page
 
 CONTENTS = [("", ["book/index"]), ("I · First", ["notebooks/one/a", "notebooks/one/b"]), ("II · Second", ["book/last"])]
 BOX = ArrayObject([FloatObject(value) for value in (0, 0, 10, 10)])
@@ -119,3 +122,23 @@ def test_a_book_that_is_not_built_is_not_printed(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"book/index.*make book"):
         print_book(tmp_path, tmp_path / "book.pdf")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not any(map(shutil.which, CHROMIUMS)), reason="no Chromium on the PATH, which prints the book")
+def test_on_paper_solutions_are_open_and_other_folded_cells_are_left_out(tmp_path: Path) -> None:
+    def cell(tags: str, inside: str) -> str:
+        folded = f'<details class="hide above-input"><summary>{inside} named</summary><p>{inside} told</p></details>'
+        return f'<div class="cell {tags}">{folded}</div>'
+
+    style = (ROOT / "book" / "_static" / "book.css").as_uri()
+    cells = cell("tag_hide-cell tag_solution", "Solution") + cell("tag_hide-cell", "Plumbing")
+    page = tmp_path / "page.html"
+    page.write_text(f'<link rel="stylesheet" href="{style}"><article><h1>A page#</h1>{cells}</article>')
+    here = next(path for name in CHROMIUMS if (path := shutil.which(name)))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=here, args=OPTIONS)
+        title, made = print_page(browser, page)
+        browser.close()
+    told = " ".join(sheet.extract_text() for sheet in PdfReader(io.BytesIO(made)).pages)
+    assert title == "A page" and "Solution named" in told and "Solution told" in told
+    assert "Plumbing" not in told
