@@ -80,7 +80,7 @@ def file_information(
         raise ValueError(f"piece: from the largest lag, {largest}, to {LARGEST_PIECE} bytes are allowed, got {piece}")
     tasks = ((number, place, first, last, steps, length) for number, first, last in pieces_of(length, blocks, piece))
     kept: list[Cells] = [(np.empty(0, np.uint32), np.empty(0, np.int64))] * blocks
-    for number, found in itertools.starmap(count_piece, tasks) if client is None else _on_cluster(tasks, client):
+    for number, found in itertools.starmap(count_piece, tasks) if client is None else on_cluster(tasks, client):
         kept[number] = _added(kept[number], found)
     if _state(place) != before:
         raise ValueError(f"path: {place} has changed while it was read; a file that stays as it is is needed")
@@ -114,7 +114,7 @@ def count_piece(
     return block, (np.concatenate(cells), np.concatenate(counts))
 
 
-def _on_cluster(tasks: Iterator[tuple[Any, ...]], client: Any) -> Iterator[tuple[int, Cells]]:
+def on_cluster(tasks: Iterator[tuple[Any, ...]], client: Any) -> Iterator[tuple[int, Cells]]:
     """What the tasks give, as they end; the next one is sent when one has been fetched and forgotten."""
     from distributed import as_completed
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 
@@ -14,10 +13,15 @@ from hypothesis import strategies as some
 from lib.information import auto_mutual_information, pair_counts
 from lib.information.counting.dense import dense_tables
 from lib.information.documents import large_file
-from lib.information.documents.large_file import FileInformation, count_piece, file_information, pieces_of
+from lib.information.documents.large_file import (
+    FileInformation,
+    count_piece,
+    file_information,
+    on_cluster,
+    pieces_of,
+)
 from lib.information.documents.leave_out import leave_blocks_out
-from lib.runs.sweep import client_of
-from tests.runs.test_cluster import free_port, scheduler, worker
+from lib.runs.sweep import local_client
 
 
 def written(folder, length, seed=0):
@@ -91,20 +95,19 @@ class Watched:
 
 def test_a_cluster_that_loses_a_worker_counts_the_same_and_holds_few_pieces_at_a_time(tmp_path):
     path, symbols = written(tmp_path, 100_004)
-    lags, port = [1, 2, 77], free_port()
-    with contextlib.ExitStack() as stack:
-        head = stack.enter_context(scheduler(port))
-        first, _ = [stack.enter_context(worker(port, tmp_path)) for _ in range(2)]
-        client = stack.enter_context(client_of(f"127.0.0.1:{port}"))
-        client.wait_for_workers(2, timeout=60)
-        watched = Watched(client, 20, lambda: os.killpg(first.pid, signal.SIGKILL))
-        found = file_information(path, lags, blocks=4, piece=2000, client=watched)
-        assert first.wait(10) == -signal.SIGKILL
+    lags, options = [1, 2, 77], {"blocks": 4, "piece": 2000}
+    with local_client(2) as client:
+        some_worker = min(client.run(os.getpid).values())
+        watched = Watched(client, 20, lambda: os.kill(some_worker, signal.SIGKILL))
+        found = file_information(path, lags, client=watched, **options)
         assert_same(found, symbols, lags, 4)
         assert len(watched.keys) == 52 and 2 <= watched.most <= 4  # two threads, two pieces each
+        path.write_bytes(b"")
+        with pytest.raises(ValueError, match="had 100004 bytes and has 0 now"):
+            list(on_cluster(iter([(0, path, 0, 9, np.array([1]), 100_004)]), client))
+        symbols.tofile(path)
         with pytest.raises(ConnectionError, match="scheduler is gone"):
-            killing = Watched(client, 20, lambda: os.killpg(head.pid, signal.SIGKILL))
-            file_information(path, lags, blocks=4, piece=2000, client=killing)
+            file_information(path, lags, client=Watched(client, 20, client.close), **options)
 
 
 @pytest.mark.parametrize(
