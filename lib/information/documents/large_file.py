@@ -54,10 +54,10 @@ def file_information(
     cluster (`distributed.Client`), whose workers all find the file under this path; without one this process counts. A
     piece whose worker dies is counted by another one.
 
-    Memory. A table has 65 536 cells. Who counts holds a piece, the largest lag, and at most 12 bytes a cell of one
-    piece: piece + lags x 0.8 MB, 43 MB by default at 12 lags. Two pieces a thread are under way, and the cluster holds
-    no others. The caller keeps the cells of each block that are not zero, at 12 bytes: at most blocks x lags x 0.8 MB,
-    302 MB for 32 blocks and 12 lags; text has some 5000 pairs of bytes, not 65 536, which is 25 MB. None of it grows
+    Memory. A table has 65 536 cells, and of each only those that are not zero are kept or sent, at 12 bytes. Who counts
+    holds one piece and its cells, at most piece + lags x 1.6 MB: 53 MB by default at 12 lags. Two pieces a thread are
+    under way, and the cluster holds no others. The caller keeps the cells of each block, at most blocks x lags x 0.8
+    MB: 302 MB for 32 blocks at 12 lags, but 40 MB for English text, which has some 8000 pairs of bytes. Nothing grows
     with the file.
 
     ``ValueError`` for a file that is missing, empty or changes meanwhile, and for what is not allowed of lags, blocks,
