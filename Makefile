@@ -79,6 +79,8 @@ benchmarks: $(READY)
 	$(RUN) benchmarks/sweep_memory.py
 	$(RUN) benchmarks/ppo.py
 	$(RUN) benchmarks/own_text.py
+	$(RUN) benchmarks/larger_than_memory.py --gigabytes 1
+	$(RUN) benchmarks/cluster.py
 
 # The environment is made anew when what it should hold has changed.
 $(READY): requirements.txt requirements.lock pyproject.toml

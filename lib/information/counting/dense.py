@@ -5,6 +5,7 @@ come relabelled by frequency (the busy cells share a few cache lines), the first
 and the two lags count into tables of their own, so that neighbouring increments never touch the same cell.
 """
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -131,3 +132,43 @@ def dense_sums(
     _dense(
         symbols, size, lags, tables, second, tabulated_weights(estimator), series_coefficients(estimator), sums, cells
     )
+
+
+def dense_tables(
+    symbols: npt.NDArray[Any], starts: int, size: int, lags: npt.NDArray[np.int64]
+) -> Iterator[npt.NDArray[np.uint32]]:
+    """Joint counts (size^2,), one lag after the other, of the pairs that start at the first `starts` places.
+
+    symbols: (length,), unsigned, below `size`; a pair ends within them. starts < 2^32. A table holds until the next one
+    is asked for. O(starts + size^2) a lag; memory two tables for any number of lags.
+    """
+    row, tables = symbols[np.newaxis], np.zeros((2, size * size), dtype=np.uint32)
+    for done in range(0, lags.size, 2):
+        pair = lags[done : done + 2].tolist()
+        near, far = np.argsort(pair)[[0, -1]]
+        together = row[:, : starts + pair[near]]
+        left = [(place, 0) for place in range(len(pair))]
+        if near != far and together.shape[1] > pair[far]:
+            _count_two(together, size, pair[near], pair[far], tables[near], tables[far])
+            left = [(far, together.shape[1] - pair[far])]  # the last starts of the farther lag
+        for place, first in left:
+            part = row[:, first : starts + pair[place]]
+            if part.shape[1] > pair[place]:
+                _count_one(part, size, pair[place], tables[place])
+        for place in range(len(pair)):
+            yield tables[place]
+        tables[:] = 0
+
+
+def table_sums(
+    tables: npt.NDArray[np.int64], size: int, estimator: Estimator
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """sum n f(n) and occupied cells of first, second symbols and pairs, (lags, 3), of tables (lags, size^2).
+
+    The tables are zero afterwards. O(size^2) a table.
+    """
+    sums, cells = np.empty((len(tables), 3)), np.empty((len(tables), 3), dtype=np.int64)
+    second, weights = np.empty(size, dtype=np.int64), tabulated_weights(estimator)
+    for table, own_sums, own_cells in zip(tables, sums, cells, strict=True):
+        _summarise(table, size, second, weights, series_coefficients(estimator), own_sums, own_cells)
+    return sums, cells
