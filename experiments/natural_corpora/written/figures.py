@@ -18,10 +18,10 @@ READ: dict[str, Any] = {"color": "#555555", "linewidth": 1.4, "linestyle": (0, (
 def draw_curves(axes: Axes, networks: Networks) -> None:
     """Information of written text less its floor: the seed with the smallest loss, and that of the text, dotted.
 
-    The axes are there without networks too.
+    Networks from the narrowest, dark, to the widest. Axes without any say so.
     """
     there = [(network, min(runs, key=lambda run: run.loss)) for network, runs in networks.items() if runs]
-    for (network, run), style in zip(there, figures.looks([network.architecture for network, _ in there]), strict=True):
+    for (network, run), style in zip(there, figures.ordered_styles(len(there)), strict=True):
         curve = run.curves("written")[0]
         seen = np.where(curve > LOWEST, curve, np.nan)
         label = str(network.width) if network.depth == 1 else f"{network.width}×{network.depth}"
@@ -31,6 +31,8 @@ def draw_curves(axes: Axes, networks: Networks) -> None:
         read = run.curves("read")[0]
         axes.plot(run.lags, np.where(read > LOWEST, read, np.nan), **READ, label="read")
         axes.legend(fontsize=7)
+    else:
+        axes.text(0.5, 0.5, "not recorded yet", ha="center", va="center", transform=axes.transAxes, color="#666666")
     axes.set(xscale="log", yscale="log", xlim=(0.9, 1100), ylim=(LOWEST, 2))
 
 
