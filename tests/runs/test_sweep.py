@@ -142,17 +142,9 @@ def test_a_page_shows_the_first_complete_profile_or_the_fullest(monkeypatch):
         assert [record["run"] for record in found] == [run for run in Planned("").runs(expected) if run in done]
 
 
-NAMES = [
-    *("binary-optimum", "binary-plateau", "binary-printed", "binary_sequences"),
-    *("book-counts", "kerg-copy", "kerg-denoise", "l2m-fig4", "l2m-fig5", "ngram-sgd", "text-information"),
-    *("kerg-pmnist", "kerg-ptb", "kerg-relevance"),
-]
-
-
 def test_every_recorded_run_is_named_by_its_own_question_and_current():
-    wanted = {name: Experiment(name) for name in NAMES}
     found = 0
-    for name, definition in wanted.items():
+    for name, definition in ((name, Experiment(name)) for name in experiment_files()):
         planned = {run.identity: run for profile in definition.profiles for run in definition.runs(profile)}
         for path in run_store.RECORDED.joinpath(name).glob("*.json"):
             assert RunRecord.read(path, planned[path.stem]).version == definition.version
