@@ -1,4 +1,4 @@
-"""The catalogue of claims: every claim of the four papers, read from ``book/claims/*.yml``."""
+"""The catalogue of claims: those of the four papers and of the book itself, read from ``book/claims/*.yml``."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ PAPERS = {
     "l2m2025": "Chen et al. 2025",
     "kerg2020": "Kerg et al. 2020",
     "ngram2024": "Nandakumar et al. 2025",
+    "book": "this book",
 }
-"""The four papers in the order of the book: citation key and short name."""
+"""Whose claims these are, in the order of the book: citation key and short name; the book's own come last."""
 
 Kind = Literal["identity", "inequality", "scaling", "figure", "table", "number", "construction"]
 

@@ -13,85 +13,88 @@ from lib.processes.discrete.tables import block_lengths
 
 
 class SantaFeProcess:
-    """x_t = (k_t, z_{k_t}): a topic k_t drawn anew each time, and a bit about it that never changes in one sequence.
+    """x_t = (k_t, z_{k_t}): a topic k_t drawn anew each time, and a fact about it that never changes in one sequence.
 
-    Topics are independent with P(k) proportional to k^(-1/exponent), k = 1 .. topics; the bits z_k are fair and drawn
-    once a sequence. Two blocks share what both say about the same topics, which for endless topics grows like
-    L^exponent (Debowski, IEEE Trans. Inf. Theory 57, 4589, 2011); two symbols share the same at every distance.
+    Topics are independent with P(k) proportional to k^(-1/exponent), k = 1 .. topics; the facts z_k are uniform on
+    `values` values, a bit by default, and drawn once a sequence. Two blocks share what both say about the same topics,
+    which for endless topics grows like L^exponent (Debowski, IEEE Trans. Inf. Theory 57, 4589, 2011); two symbols share
+    the same at every distance.
 
     exponent: 0 < beta < 1. topics: whole number >= 1; the power law ends when the rarest of them is usually seen.
-    Symbol 2 (k - 1) + z_k. Raises ValueError otherwise.
+    values: whole number >= 2. Symbol values (k - 1) + z_k. Raises ValueError otherwise.
     """
 
-    def __init__(self, exponent: float, topics: int = 4096) -> None:
+    def __init__(self, exponent: float, topics: int = 4096, values: int = 2) -> None:
         self.exponent = real_number(exponent, "exponent")
         if not 0.0 < self.exponent < 1.0:
             raise ValueError(f"exponent: 0 < exponent < 1 is allowed, got {exponent!r}")
-        self.topics = whole_number(topics, "topics", 1)
+        self.topics, self.values = whole_number(topics, "topics", 1), whole_number(values, "values", 2)
         weights = np.arange(1.0, self.topics + 1.0) ** (-1.0 / self.exponent)
         self.topic_law: NDArray[np.float64] = weights / weights.sum()
 
     def __repr__(self) -> str:
-        return f"SantaFeProcess({self.exponent!r}, topics={self.topics})"
+        values = "" if self.values == 2 else f", values={self.values}"
+        return f"SantaFeProcess({self.exponent!r}, topics={self.topics}{values})"
 
     def mutual_information(self, lags: ArrayLike) -> np.float64 | NDArray[np.float64]:
-        """Exact information of two symbols, ln 2 sum_k P(k)^2 nats at any lag >= 1 (lag 0: the entropy), any shape."""
+        """Exact information of two symbols, ln V sum_k P(k)^2 nats at any lag >= 1 (lag 0: the entropy), any shape."""
         whole = whole_lags(lags)
-        shared = np.log(2.0) * float(self.topic_law @ self.topic_law)
+        shared = np.log(self.values) * float(self.topic_law @ self.topic_law)
         return np.asarray(np.where(whole == 0, self.entropy(1), shared))[()]
 
     def entropy(self, lengths: ArrayLike) -> np.float64 | NDArray[np.float64]:
-        """Exact entropy of L symbols in a row, L H(k) + ln 2 sum_k (1 - (1 - P(k))^L) nats, any shape of L >= 0."""
+        """Exact entropy of L symbols in a row, L H(k) + ln V sum_k (1 - (1 - P(k))^L) nats, any shape of L >= 0."""
         whole = whole_lags(lengths)
         topics = -float(np.sum(xlogy(self.topic_law, self.topic_law)))
-        return np.asarray(whole * topics + np.log(2.0) * self._seen(whole).sum(axis=-1))[()]
+        return np.asarray(whole * topics + np.log(self.values) * self._seen(whole).sum(axis=-1))[()]
 
     def bipartite_mutual_information(
         self, lengths: ArrayLike, splits: ArrayLike | None = None
     ) -> np.float64 | NDArray[np.float64]:
-        """ln 2 times the expected number of topics that both blocks mention, in nats, common shape.
+        """ln V times the expected number of topics that both blocks mention, in nats, common shape; V values.
 
-        I(l; L - l) = ln 2 sum_k (1 - (1 - P(k))^l) (1 - (1 - P(k))^(L - l)). splits: l, half by default.
+        I(l; L - l) = ln V sum_k (1 - (1 - P(k))^l) (1 - (1 - P(k))^(L - l)). splits: l, half by default.
         Raises ValueError unless 1 <= split < length. Cost O(topics) each.
         """
         first, second = block_lengths(lengths, splits)
-        return np.asarray(np.log(2.0) * (self._seen(first) * self._seen(second)).sum(axis=-1))[()]
+        return np.asarray(np.log(self.values) * (self._seen(first) * self._seen(second)).sum(axis=-1))[()]
 
     def sample(self, n: int, length: int, seed: int | np.random.Generator) -> NDArray[np.unsignedinteger[Any]]:
-        """n independent sequences (n, length) of symbols 0 .. 2 topics - 1. O(n length log length)."""
+        """n independent sequences (n, length) of symbols 0 .. values topics - 1. O(n length log length)."""
         rows, columns = whole_number(n, "n", 1), whole_number(length, "length", 1)
         random = generator(seed)
         topics = np.minimum(
             np.searchsorted(np.cumsum(self.topic_law), random.random((rows, columns)), side="right"), self.topics - 1
         )
-        bits = random.integers(0, 2, size=(rows, columns))
+        facts = random.integers(0, self.values, size=(rows, columns))
         order, grouped, known = _mentions(topics)
         first = np.maximum.accumulate(np.where(known, 0, np.arange(columns)), axis=1)  # where its group begins
-        said = np.take_along_axis(np.take_along_axis(bits, order, axis=1), first, axis=1)
-        symbols = np.empty((rows, columns), dtype=np.min_scalar_type(2 * self.topics - 1))
-        np.put_along_axis(symbols, order, (2 * grouped + said).astype(symbols.dtype), axis=1)
+        said = np.take_along_axis(np.take_along_axis(facts, order, axis=1), first, axis=1)
+        symbols = np.empty((rows, columns), dtype=np.min_scalar_type(self.values * self.topics - 1))
+        np.put_along_axis(symbols, order, (self.values * grouped + said).astype(symbols.dtype), axis=1)
         return symbols
 
     def log_probabilities(self, sequences: ArrayLike) -> NDArray[np.float64]:
         """ln p(x_i | x_<i) in nats at every position of every row, (n, length).
 
-        ln P(k) - ln 2 where topic k is new, ln P(k) where the bit repeats what was said about it, -inf where it
+        ln P(k) - ln V where topic k is new, ln P(k) where the fact repeats what was said about it, -inf where it
         contradicts. Raises ValueError for other symbols or shapes. O(n length log length).
         """
         symbols = np.asarray(sequences)
         if symbols.ndim != 2 or symbols.dtype.kind not in "iu" or symbols.size == 0:
             raise ValueError(f"sequences: integers (n, length) are allowed, got {symbols.shape} of {symbols.dtype}")
-        if symbols.min() < 0 or symbols.max() >= 2 * self.topics:
-            raise ValueError(f"sequences: symbols 0 .. {2 * self.topics - 1} are allowed, got {symbols.max()}")
-        topics, bits = symbols.astype(np.int64) // 2, symbols.astype(np.int64) % 2
+        if symbols.min() < 0 or symbols.max() >= self.values * self.topics:
+            most = self.values * self.topics - 1
+            raise ValueError(f"sequences: symbols 0 .. {most} are allowed, got {symbols.min()} .. {symbols.max()}")
+        topics, facts = np.divmod(symbols.astype(np.int64), self.values)
         order, _, known = _mentions(topics)
-        said = np.take_along_axis(bits, order, axis=1)
-        # a topic contradicted once has probability zero from there on; later symbols are then judged by the last bit
+        said = np.take_along_axis(facts, order, axis=1)
+        # a topic contradicted once has probability zero from there on; later symbols are then judged by the last fact
         contradicted = known.copy()
         contradicted[:, 1:] &= said[:, 1:] != said[:, :-1]
-        bit = np.where(contradicted, -np.inf, np.where(known, 0.0, -np.log(2.0)))
+        fact = np.where(contradicted, -np.inf, np.where(known, 0.0, -np.log(self.values)))
         logarithms = np.empty(symbols.shape)
-        np.put_along_axis(logarithms, order, bit, axis=1)
+        np.put_along_axis(logarithms, order, fact, axis=1)
         return np.asarray(logarithms + np.log(self.topic_law)[topics])
 
     def _seen(self, lengths: NDArray[np.int64]) -> NDArray[np.float64]:

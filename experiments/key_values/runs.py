@@ -1,0 +1,159 @@
+"""Records of networks that recall facts, sorted by network and length, and reduced to what the chapter shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.key_values.yardsticks import recallable
+from lib.models.catalogue import NAMES
+from lib.processes import SantaFeProcess
+from lib.report.gate import Plateau, Training, plateau_of, usual_budget
+from lib.training.settings import FitSettings
+
+EXPERIMENT = "book-recall"
+ORDER = ("transformer", "sliding_window", "mamba2", "mamba", "linear_attention", "lstm")
+USUAL_SIZE = 16  # numbers of state an inner channel of Mamba and Mamba2
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, order=True)
+class Network:
+    """What was trained, but for length, budget and seed. size: numbers of state a channel, 0 where there are none."""
+
+    place: int  # in ORDER
+    size: int = 0
+
+    @property
+    def architecture(self) -> str:
+        return ORDER[self.place]
+
+    @property
+    def name(self) -> str:
+        return NAMES[self.architecture] + (f", size {self.size}" if self.size else "")
+
+    @property
+    def usual(self) -> bool:
+        return self.size in (0, USUAL_SIZE)
+
+
+@dataclass(frozen=True)
+class FactRun:
+    """One record."""
+
+    network: Network
+    seed: int
+    parameters: Record
+    result: Record
+    version: int = 0  # of the experiment
+
+    @property
+    def pairs(self) -> int:
+        return int(self.parameters["pairs"])
+
+    @property
+    def source(self) -> SantaFeProcess:
+        return SantaFeProcess(*(self.parameters[name] for name in ("exponent", "topics", "values")))
+
+    @property
+    def measured(self) -> bool:
+        """False for a training that diverged in its first epoch and left nothing to measure."""
+        return "loss_by_pair" in self.result
+
+    @property
+    def excess(self) -> float:
+        """Mean loss above the optimum of the very documents it was tested on, nats a pair."""
+        return float(np.mean(self.result["loss_by_pair"]) - np.mean(self.result["optimum_by_pair"]))
+
+    @property
+    def share(self) -> float:
+        """Share of what can be recalled that is: 1 - excess / what a perfect memory saves."""
+        return 1.0 - self.excess / recallable(self.source, self.pairs)
+
+    @property
+    def training(self) -> Training:
+        fit = FitSettings(**self.parameters["fit"])
+        return Training(self.seed, fit.epochs, fit.learning_rate, self.excess * self.pairs, self.version)
+
+    @cached_property
+    def recalled(self) -> NDArray[np.float64]:
+        """1 - loss / ln V of facts mentioned before, by rank of the key and age of the mention; NaN where none is."""
+        losses, facts = (np.array(self.result[name], dtype=np.float64) for name in ("by_rank_and_age", "facts"))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(1.0 - losses / facts / np.log(self.source.values))
+
+    @property
+    def forgotten(self) -> float:
+        """Share of the excess on known facts that is due to their age.
+
+        For every rank the loss at the youngest age, of facts of the pair before, is what the network lacks whatever
+        the age: it never learned these keys. What older mentions cost above that is forgetting; below it counts as 0.
+        """
+        losses, facts = (np.array(self.result[name], dtype=np.float64) for name in ("by_rank_and_age", "facts"))
+        young = facts[:, 0] > 0
+        rates = losses[young, 0] / facts[young, 0]
+        above = np.maximum(losses[young] - rates[:, None] * facts[young], 0.0).sum()
+        return float(above / losses[young].sum())
+
+
+Runs = Sequence[FactRun]
+
+
+def fact_runs(records: Iterable[Record]) -> list[FactRun]:
+    """The records as runs, by length, network and seed; those of older versions are left out."""
+    found = []
+    for one in records:
+        if one.get("stale"):
+            continue
+        parameters = one["parameters"]
+        kind = parameters["architecture"]
+        size = int(parameters["options"].get("size", USUAL_SIZE)) if kind in ("mamba", "mamba2") else 0
+        network = Network(ORDER.index(kind), size)
+        found.append(FactRun(network, one["seed"], parameters, one["result"], int(one.get("version", 0))))
+    return sorted(found, key=lambda run: (run.pairs, run.network, run.seed))
+
+
+def lengths(runs: Iterable[FactRun]) -> list[int]:
+    """All numbers of pairs that there are, the smallest first."""
+    return sorted({run.pairs for run in runs})
+
+
+def networks(runs: Iterable[FactRun]) -> list[Network]:
+    """All networks that there are."""
+    return sorted({run.network for run in runs})
+
+
+def deciding(runs: Iterable[FactRun], network: Network, pairs: int) -> Runs:
+    """The measured runs of a network at one length with its usual budget and rate; those that only the gate needs stay
+    out."""
+    own = [run for run in runs if (run.network, run.pairs) == (network, pairs) and run.measured]
+    if not own:
+        return []
+    usual = usual_budget([run.training for run in own])
+    return [run for run in own if (run.training.epochs, run.training.rate) == usual]
+
+
+def plateau(runs: Iterable[FactRun], cells: Iterable[tuple[Network, int]]) -> Plateau:
+    """Had these networks at these lengths reached what they can?
+
+    The loss is the excess of a document, nats. The effect that decides is the range of the mean excess over all
+    networks at that length, so that a network at a tenth of it is as good as perfect.
+    """
+    everything = [run for run in runs if run.measured]
+    trainings, effects = {}, {}
+    for network, pairs in cells:
+        name = f"{network.name}, {pairs} pairs"
+        trainings[name] = [run.training for run in everything if (run.network, run.pairs) == (network, pairs)]
+        means = [
+            np.mean([run.training.loss for run in some])
+            for other in networks(everything)
+            if (some := deciding(everything, other, pairs))
+        ]
+        effects[name] = float(np.ptp(means)) if means else 0.0
+    known = {name: effect for name, effect in effects.items() if effect > 0}
+    return plateau_of(trainings, effect=known, optimum=True)

@@ -1,0 +1,116 @@
+"""What is asked of networks that recall facts; the rules were fixed before any recorded run.
+
+The claim is the book's own: where the information between the halves of a document grows, as L2M (2025) says of text, a
+Transformer keeps all of it, a state of fixed size does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from experiments.key_values.runs import ORDER, USUAL_SIZE, FactRun, Network, deciding, lengths, plateau
+from lib.information.intervals import UNKNOWN, Interval, seed_mean
+from lib.report.verdicts import judge
+
+CLAIM = "book-recall"
+RECALLED = 0.95  # at least, of what can be recalled: a Transformer; its first training, before the rule, had 0.98
+LOST = 0.05  # at least, of the share recalled, between the shortest and the longest documents: a state of fixed size
+HALF = 0.5  # of the excess: what is lost is lost by age if more of it is due to that
+TRANSFORMER = Network(ORDER.index("transformer"))
+FIXED = tuple(
+    Network(ORDER.index(name), USUAL_SIZE if name.startswith("mamba") else 0)
+    for name in ("sliding_window", "mamba2", "mamba", "linear_attention", "lstm")
+)
+MAMBA = ORDER.index("mamba")
+SMALL, LARGE = Network(MAMBA, 4), Network(MAMBA, 64)
+
+
+def judge_recall(runs: Iterable[FactRun]) -> dict[str, str]:
+    """All parts that rest on trainings, by name."""
+    everything = list(runs)
+    told = lengths(everything)
+    return {
+        "the Transformer recalls": judge_share(everything, told),
+        "fixed states lose facts": judge_lost(everything, told),
+        "a larger state recalls more": judge_sizes(everything, told),
+        "they are lost by age": judge_age(everything, told),
+    }
+
+
+def judge_share(runs: Sequence[FactRun], told: Sequence[int]) -> str:
+    """The Transformer recalls at least RECALLED of what can be recalled, at every length, in every seed."""
+    part = "the Transformer recalls"
+    cases = {f"{pairs} pairs": _shares(runs, TRANSFORMER, pairs) for pairs in told}
+    return judge(
+        CLAIM,
+        cases,
+        part=part,
+        at_least=RECALLED,
+        every_seed=True,
+        explanation="the Transformer at a plateau does not recall what its state holds",
+        condition="to plateau",
+        plateau=plateau(runs, [(TRANSFORMER, pairs) for pairs in told]),
+    )
+
+
+def judge_lost(runs: Sequence[FactRun], told: Sequence[int]) -> str:
+    """Every network whose state has a fixed size recalls a smaller share of long documents than of short ones."""
+    ends = (told[0], told[-1]) if len(told) > 1 else (0, 0)
+    cases = {network.name: _difference(runs, (network, ends[0]), (network, ends[1])) for network in FIXED}
+    return judge(
+        CLAIM,
+        cases,
+        part="fixed states lose facts",
+        at_least=LOST,
+        explanation="a state of fixed size recalls as large a share of longer documents",
+        condition="to plateau",
+        plateau=plateau(runs, [(network, pairs) for network in FIXED for pairs in ends]),
+    )
+
+
+def judge_sizes(runs: Sequence[FactRun], told: Sequence[int]) -> str:
+    """On the longest documents Mamba with 16 times the state recalls a larger share."""
+    longest = told[-1] if told else 0
+    return judge(
+        CLAIM,
+        {f"{longest} pairs": _difference(runs, (LARGE, longest), (SMALL, longest))},
+        part="a larger state recalls more",
+        at_least=0.0,
+        explanation="the size of its state is not what Mamba lacks",
+        condition="to plateau",
+        plateau=plateau(runs, [(LARGE, longest), (SMALL, longest)]),
+    )
+
+
+def judge_age(runs: Sequence[FactRun], told: Sequence[int]) -> str:
+    """More than half of what a fixed state loses in the longest documents is lost because it is old."""
+    longest = told[-1] if told else 0
+    cases = {
+        network.name: seed_mean(found)
+        if (found := [run.forgotten for run in deciding(runs, network, longest)])
+        else UNKNOWN
+        for network in FIXED
+    }
+    return judge(
+        CLAIM,
+        cases,
+        part="they are lost by age",
+        at_least=HALF,
+        explanation="most of what is lost are facts about rare keys, not recalled at any age: they were not learned",
+        condition="to plateau",
+        plateau=plateau(runs, [(network, longest) for network in FIXED]),
+    )
+
+
+def _shares(runs: Sequence[FactRun], network: Network, pairs: int) -> Interval:
+    own = [run.share for run in deciding(runs, network, pairs)]
+    return seed_mean(own) if own else UNKNOWN
+
+
+def _difference(runs: Sequence[FactRun], first: tuple[Network, int], second: tuple[Network, int]) -> Interval:
+    """Share that the first recalls minus that of the second, over the seeds that both have."""
+    left, right = ({run.seed: run.share for run in deciding(runs, *cell)} for cell in (first, second))
+    both = sorted(left.keys() & right.keys())
+    return seed_mean(np.array([left[seed] - right[seed] for seed in both])) if both else UNKNOWN

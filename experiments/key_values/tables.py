@@ -1,0 +1,56 @@
+"""Tables of networks that recall facts, in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import fmean
+
+import numpy as np
+
+from experiments.key_values.runs import EXPERIMENT, FactRun, Runs, deciding, lengths, networks, plateau
+from experiments.key_values.yardsticks import like_keys
+from lib.report.page import Column, mean_and_span, table
+
+
+def network_table(runs: Iterable[FactRun], pairs: int) -> str:
+    """Every network at one length: its state, what it recalls, the equal of it in keys, and how it loses."""
+    everything = list(runs)
+
+    def reached(own: Runs) -> str:
+        found = plateau(everything, [(own[0].network, pairs)])
+        return "yes" if found.reached else found.reason
+
+    columns: list[Column] = [
+        ("network", lambda own: own[0].network.name),
+        ("numbers in the state", lambda own: f"{own[0].result['state_size']:,}"),
+        ("seeds", len),
+        ("share recalled", lambda own: mean_and_span([run.share for run in own], ".3f")),
+        ("as if it knew keys", lambda own: mean_and_span([_keys(run) for run in own], ".1f")),
+        ("lost by age", lambda own: mean_and_span([run.forgotten for run in own], ".2f")),
+        ("carried across the middle", lambda own: f"{_mean(own, 'carried'):.2f} of {_mean(own, 'shared'):.2f}"),
+        ("plateau", reached),
+    ]
+    rows = [deciding(everything, network, pairs) for network in networks(everything)]
+    return table(columns, [own for own in rows if own])
+
+
+def answer(runs: Iterable[FactRun]) -> str:
+    """One sentence: what the Transformer recalls of the longest documents, and what the others do."""
+    everything = list(runs)
+    if not everything:
+        return f"No network is recorded yet: `python -m lib sweep {EXPERIMENT}` trains them."
+    longest = lengths(everything)[-1]
+    there = [
+        f"{network.name} {fmean(run.share for run in own):.0%}"
+        for network in networks(everything)
+        if (own := deciding(everything, network, longest))
+    ]
+    return f"Of the facts that can be recalled in documents of {longest} pairs: {', '.join(there)}."
+
+
+def _keys(run: FactRun) -> float:
+    return like_keys(run.source, run.pairs, run.excess)
+
+
+def _mean(runs: Runs, name: str) -> float:
+    return float(np.mean([run.result[name] for run in runs]))
