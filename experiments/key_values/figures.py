@@ -50,7 +50,7 @@ def draw_spans(axes: Axes, source: SantaFeProcess, pairs: Sequence[int], spans: 
 def draw_facts(axes: Axes, runs: Runs) -> AxesImage:
     """Share recalled by rank of the key (down) and age of the mention (across), mean over runs of one network."""
     first = runs[0].result
-    mean = np.nanmean([run.recalled for run in runs], axis=0) if len(runs) > 1 else runs[0].recalled
+    mean = np.mean([run.recalled for run in runs], axis=0)  # NaN in all of them or in none: the documents are the same
     image = axes.imshow(np.clip(mean, 0.0, 1.0), vmin=0.0, vmax=1.0, cmap="viridis", aspect="auto")
     axes.set_xticks(range(len(first["ages"])), [_bin(ends) for ends in first["ages"]], rotation=90)
     axes.set_yticks(range(len(first["ranks"])), [_bin(ends) for ends in first["ranks"]])

@@ -93,12 +93,14 @@ class FactRun:
 
         For every rank the loss at the youngest age, of facts of the pair before, is what the network lacks whatever
         the age: it never learned these keys. What older mentions cost above that is forgetting; below it counts as 0.
+        NaN where nothing is lost.
         """
         losses, facts = (np.array(self.result[name], dtype=np.float64) for name in ("by_rank_and_age", "facts"))
         young = facts[:, 0] > 0
         rates = losses[young, 0] / facts[young, 0]
         above = np.maximum(losses[young] - rates[:, None] * facts[young], 0.0).sum()
-        return float(above / losses[young].sum())
+        total = losses[young].sum()
+        return float(above / total) if total > 0 else np.nan
 
 
 Runs = Sequence[FactRun]

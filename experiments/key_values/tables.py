@@ -26,7 +26,7 @@ def network_table(runs: Iterable[FactRun], pairs: int) -> str:
         ("seeds", len),
         ("share recalled", lambda own: mean_and_span([run.share for run in own], ".3f")),
         ("as if it knew keys", lambda own: mean_and_span([_keys(run) for run in own], ".1f")),
-        ("lost by age", lambda own: mean_and_span([run.forgotten for run in own], ".2f")),
+        ("lost by age", lambda own: mean_and_span([x for run in own if not np.isnan(x := run.forgotten)], ".2f")),
         ("carried across the middle", lambda own: f"{_mean(own, 'carried'):.2f} of {_mean(own, 'shared'):.2f}"),
         ("plateau", reached),
     ]

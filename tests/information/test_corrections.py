@@ -139,17 +139,19 @@ def test_impossible_curves_are_refused() -> None:
 
 
 def enumerated(source: SantaFeProcess, length: int) -> dict[tuple[int, ...], float]:
-    """Probability of every sequence by summing over all settings of the bits."""
+    """Probability of every sequence by summing over all settings of the facts."""
     law: dict[tuple[int, ...], float] = {}
-    for bits in product((0, 1), repeat=source.topics):
+    for facts in product(range(source.values), repeat=source.topics):
         for topics in product(range(source.topics), repeat=length):
-            word = tuple(2 * k + bits[k] for k in topics)
-            law[word] = law.get(word, 0.0) + float(np.prod(source.topic_law[list(topics)])) / 2**source.topics
+            word = tuple(source.values * k + facts[k] for k in topics)
+            weight = float(np.prod(source.topic_law[list(topics)])) / source.values**source.topics
+            law[word] = law.get(word, 0.0) + weight
     return law
 
 
-def test_santa_fe_closed_forms_are_sums_over_all_sequences() -> None:
-    source = SantaFeProcess(0.6, topics=3)
+@pytest.mark.parametrize("values", [2, 3])
+def test_santa_fe_closed_forms_are_sums_over_all_sequences(values: int) -> None:
+    source = SantaFeProcess(0.6, topics=3, values=values)
     law = enumerated(source, 4)
     shannon = lambda p: -sum(v * np.log(v) for v in p.values())  # noqa: E731
 
@@ -173,8 +175,9 @@ def test_santa_fe_closed_forms_are_sums_over_all_sequences() -> None:
     assert source.entropy(0) == 0.0 and source.mutual_information(0) == source.entropy(1)
 
 
-def test_santa_fe_samples_have_its_law_and_never_contradict_themselves() -> None:
-    source = SantaFeProcess(0.6, topics=3)
+@pytest.mark.parametrize("values", [2, 3])
+def test_santa_fe_samples_have_its_law_and_never_contradict_themselves(values: int) -> None:
+    source = SantaFeProcess(0.6, topics=3, values=values)
     law, n = enumerated(source, 3), 40000
     x = source.sample(n, 3, 0)
     words, counts = np.unique(x, axis=0, return_counts=True)
@@ -197,3 +200,6 @@ def test_santa_fe_information_grows_with_its_exponent() -> None:
     for bad in ([[0, 8]], [[-1]], [0, 1], [[0.5]]):
         with pytest.raises(ValueError, match="sequences"):
             SantaFeProcess(0.5, topics=4).log_probabilities(bad)
+    assert repr(SantaFeProcess(0.5, 4, 3)) == "SantaFeProcess(0.5, topics=4, values=3)"
+    with pytest.raises(ValueError, match="values"):
+        SantaFeProcess(0.5, values=1)

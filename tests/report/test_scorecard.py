@@ -447,7 +447,8 @@ def test_counts_add_up() -> None:
     everything = rows([record(), record(claim="kerg-prop4", outcome="differs")])
     by_paper = {paper: counts([row for row in everything if row.claim.paper == paper]) for paper in PAPERS}
     lines = counted(Counts(by_paper, counts(everything), counts([]), part_counts(everything), ""))
-    papers, (whole, older, parts) = [[int(cell) for cell in line] for line in lines[:4]], lines[4:]
+    *told, whole, older, parts = lines
+    papers = [[int(cell) for cell in line] for line in told]
     assert [sum(column) for column in zip(*papers, strict=True)] == [int(cell) for cell in whole]
     assert sum(map(int, whole)) == len(catalogue())
     sizes = Counter(claim.paper for claim in catalogue().values())
