@@ -125,8 +125,9 @@ def filled(row: JudgedClaim, template: str) -> str:
     """The sentence with what was recorded in the place of its fields.
 
     ``ours(part)`` is what a part measured, in short, and ``low(part)``, ``high(part)`` are the smallest and largest of
-    these numbers; ``paper(part)`` is the paper's own value; ``held()`` says how many parts have the claim's status, as
-    in "3 of 8"; ``decides()`` is the name of the part that decides it. Raises ``ValueError`` for a sentence that is no
+    these numbers; ``paper(part)`` is the paper's own value; ``agrees(part)`` tells if a part holds, at whatever scale;
+    ``held()`` says how many parts have the claim's status, as in "3 of 8"; ``decides()`` is the name of the part that
+    decides it. Raises ``ValueError`` for a sentence that is no
     template, and `NoSuchPart`, which is one.
     """
     parts = {part["part"]: part for part in row.parts}
@@ -143,6 +144,7 @@ def filled(row: JudgedClaim, template: str) -> str:
         "paper": lambda part="": recorded(of(part).get("paper")),
         "low": lambda part="": _numbers(of(part))[0],
         "high": lambda part="": _numbers(of(part))[-1],
+        "agrees": lambda part="": of(part)["outcome"] in ("holds", "reduced"),
         "held": lambda: f"{same} of {len(row.parts)}",
         "decides": lambda: str(row.decisive["part"]),
     }

@@ -62,6 +62,9 @@ def test_numbers_come_from_the_records() -> None:
     assert told("{{ '%.1f' | format(low('a')) }} to {{ '%.1f' | format(high('a')) }}.", *parts) == "1.5 to 3.0."
     assert told("{{ paper('a') }}, {{ held() }}.", *parts) == "2, 2 of 2."
     assert told("{{ decides() }}.", *parts, part("differs", "c")) == "c."
+    mixed = (part("undecided", "a"), part("reduced", "b"), part("holds", "c"), part("differs", "d"))
+    asked = "{% for name in 'abcd' %}{{ 'y' if agrees(name) else 'n' }}{% endfor %}."
+    assert told(asked, *mixed) == "nyyn."
     summary = {"shape": [50], "first": [4.0], "smallest": 1.0, "largest": 9.0}
     assert told("{{ low('') }} {{ high('') }}.", part("holds", measured=summary)) == "1.0 9.0."
 
