@@ -61,6 +61,7 @@ serve: $(READY)
 
 benchmarks: $(READY)
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements-benchmarks.txt -c requirements.lock
+	$(RUN) benchmarks/limits.py
 	$(RUN) benchmarks/counting.py
 	$(RUN) benchmarks/hierarchical.py
 	$(RUN) benchmarks/gradient_recursion.py
