@@ -16,10 +16,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from experiments.gaussians import collapse
 from experiments.gaussians.baselines import Baselines, baselines_of, in_bins, linear_state_information
 from experiments.gaussians.runs import NAMES, GaussianRun, Lengths, Model, Models
-from experiments.gaussians.statements import EqualEarlyLoss
+from experiments.gaussians.statements import collapse
+from experiments.gaussians.statements.length import EqualEarlyLoss
 from lib.report import figures
 
 EXACT: dict[str, dict[str, Any]] = {

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from experiments.gaussians import collapse
 from experiments.gaussians.baselines import Baselines, equivalent_window
 from experiments.gaussians.runs import (
     PUBLISHED_BATCH,
@@ -22,7 +21,8 @@ from experiments.gaussians.runs import (
     published_tokens,
 )
 from experiments.gaussians.sizes import SIZES
-from experiments.gaussians.statements import EqualEarlyLoss, Floats, length_slopes
+from experiments.gaussians.statements import collapse
+from experiments.gaussians.statements.length import EqualEarlyLoss, Floats, length_slopes
 from lib.information.intervals import Interval, seed_mean
 from lib.report.page import Column, listed, markdown_table, mean_and_span, table
 from lib.training.settings import FitSettings

@@ -15,9 +15,9 @@ from experiments.gaussians.baselines import (
     in_bins,
     linear_state_information,
 )
-from experiments.gaussians.collapse import COLLAPSE, LENGTH
 from experiments.gaussians.runs import EARLY, Model, of_models, plan_of, published_tokens, trained_runs
 from experiments.gaussians.sizes import SIZES as EVERY_SIZE
+from experiments.gaussians.statements.collapse import COLLAPSE, LENGTH
 from lib.processes import HierarchicalGaussian
 from tests.experiments.gaussians.fake_records import COPIES, SIZES, diverged, grid, numbers, record
 
