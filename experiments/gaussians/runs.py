@@ -196,6 +196,7 @@ def model_of(parameters: Record) -> Model:
     """Which model parameters are of: changes of the model and another precision than float32 make a variant."""
     changes = sorted(parameters["model"].items())
     words = [f"state size {value}" if key == "size" else f"{value} {key}" for key, value in changes]
+    words = [word.replace("none positions", "no positions") for word in words]
     if parameters["precision"] != "float32":
         words.append(parameters["precision"])
     return Model(parameters["size"], ", ".join(words))
