@@ -102,7 +102,7 @@ def linear_loss(layers: int, copies: int, numbers: float) -> float:
     """What the best linear state of so many numbers misses of the second half of all copies, over the KL of N(0, 1)."""
     line = baselines(layers)
     missed = line.information - linear_state_information(layers, copies, [numbers])[0] / copies
-    return float(missed / line.independent.sum())
+    return max(0.0, float(missed / line.independent.sum()))
 
 
 def equivalent_window(divergence: float, layers: int) -> str:

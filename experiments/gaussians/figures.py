@@ -18,6 +18,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from experiments.gaussians.baselines import Baselines, baselines_of, in_bins, linear_state_information
 from experiments.gaussians.runs import NAMES, GaussianRun, Model, Models
+from experiments.gaussians.sizes import SIZES
 from experiments.gaussians.statements import collapse
 from experiments.gaussians.statements.length import relative
 from lib.report import figures
@@ -42,7 +43,8 @@ def draw_clocks(panels: Sequence[Axes], by_clock: Mapping[str, Models], lines: S
 
     One look for each network, whatever its clock. Grey: exact windows. A panel without runs says so.
     """
-    networks = list(dict.fromkeys(known_as(model) for models in by_clock.values() for model in models))
+    found = {known_as(model) for models in by_clock.values() for model in models}
+    networks = sorted(found, key=lambda known: (list(SIZES).index(known[0]), len(known[1]), known[1]))
     looks = figures.looks(Model(size).look for size, _ in networks)
     styles = dict(zip(networks, looks, strict=True))
     for axes, (clock, models) in zip(panels, by_clock.items(), strict=True):
@@ -189,7 +191,7 @@ def draw_collapse(panels: Sequence[Axes], models: Models, names: Sequence[str]) 
         logarithmic(axes, "x")
     logarithmic(panels[0], "y")
     panels[0].set_ylabel(LOSS)
-    legend_above(panels, models)
+    legend_above(panels, models, 2 if any(model.variant for model in models) else 4)
 
 
 def styles_of(models: Iterable[Model]) -> Iterator[dict[str, Any]]:

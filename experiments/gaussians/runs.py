@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -189,7 +190,12 @@ def trained_runs(records: Iterable[Record]) -> list[GaussianRun]:
         )
         for record in records
     ]
-    return sorted(runs, key=lambda run: (_ORDER[run.model.size], run.model.variant, run.length, run.seed))
+    return sorted(runs, key=lambda run: (_ORDER[run.model.size], _numbered(run.model.variant), run.length, run.seed))
+
+
+def _numbered(words: str) -> str:
+    """So that state size 4 comes before 16."""
+    return re.sub(r"\d+", lambda found: found[0].zfill(6), words)
 
 
 def model_of(parameters: Record) -> Model:

@@ -41,7 +41,8 @@ LENGTHS, COPIES, SEEDS = (16, 64, 256), 8, 3
 STATES = (1, 4, 16)  # numbers a channel
 CHANNELS = 128  # of the two layers of Mamba and Mamba2 2x32 together
 LEARNED = 0.5  # of the KL of N(0, 1), which a network that has learned is below
-FLOOR = 0.05  # of the KL of N(0, 1), by which a smaller state lies above a larger one if it has left the floor
+MORE = 0.05  # of the KL of N(0, 1): what counts as more or less
+FLOOR = 0.1 * DEGRADES  # of it, what the gate lets a training change: what lies higher is off the floor
 EXPLAINED = 0.75  # of ln KL, by a line that deserves the name of a collapse
 GPT2, MAMBA, MAMBA2 = "gpt2-2x32", "mamba-2x32", "mamba2-2x32"
 SMALLER = [(8, length, state) for length in LENGTHS for state in STATES[:-1]] + [(16, 256, 1), (16, 256, 4)]
@@ -109,12 +110,10 @@ def judge_lengths(runs: Sequence[GaussianRun], profile: str) -> None:
            "one of them is flat", at_least=DEGRADES, note=note)  # fmt: skip
     for name, one in small.items():
         pair = [one, published[0]]
-        judged(_apart(models, *pair), pair, f"smallest {name}: degrades more than GPT2", "it degrades less",
-               at_least=0, note=note)  # fmt: skip
+        judged(_apart(models, *pair), pair, f"smallest {name}: degrades more than GPT2", "it degrades as much or less",
+               at_least=MORE, note=note)  # fmt: skip
     pair = [network(MAMBA, "none", STATES[0]), network(MAMBA, "none")]
-    judged(
-        _apart(models, *pair), pair, "Mamba: a larger state degrades less", "it degrades more", at_least=0, note=note
-    )
+    judged(_apart(models, *pair), pair, "Mamba: a larger state degrades less", "it does not", at_least=MORE, note=note)
 
     blind = [network(size, "none") for size in WIDTHS]
     judged(rises(models, blind), blind, "the same clock, none: GPT2 is flat in L", "it rises with the length",
@@ -123,7 +122,7 @@ def judge_lengths(runs: Sequence[GaussianRun], profile: str) -> None:
         for clock, words in (("none", "none"), ("learned", "learned")):
             pair = [network(size, clock), network(GPT2, clock)]
             judged(_apart(models, *pair), pair, f"the same clock, {words}: {name} degrades more than GPT2",
-                   "it degrades less", at_least=0, note=note, remark=True)  # fmt: skip
+                   "it degrades as much or less", at_least=MORE, note=note, remark=True)  # fmt: skip
         told = network(size, "learned")
         judged(rises(models, [told]), [told], f"the same clock, learned: {name} degrades as L grows",
                "it stays within the bound", at_least=DEGRADES, note=note, remark=True)  # fmt: skip
@@ -165,8 +164,8 @@ def judge_states(runs: Sequence[GaussianRun], profile: str) -> None:
         ends = [network(size, "learned", number) for number in (STATES[0], STATES[-1])]
         models = with_clock(runs, "learned")
         cases = {f"L = {length}": above_floor(models, size, length, STATES[0]) for length in LENGTHS[1:]}
-        judge_means("l2m-fig4", cases, at_least=0, part=f"learned positions, {name}: a larger state has the smaller KL",
-                    explanation="at some length the smaller state does as well or better", profile=profile,
+        judge_means("l2m-fig4", cases, at_least=MORE, part=f"learned positions, {name}: a larger state, a smaller KL",
+                    explanation="at some length the smaller state does as well", profile=profile,
                     condition="to plateau", remark=True, note="share of the KL of N(0, 1), state 1 minus state 16",
                     plateau=plateau(_eight(runs), ends, LENGTHS[1:]))  # fmt: skip
     for part, enough, asked in (
