@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from experiments.gaussians.baselines import Baselines, equivalent_window, linear_loss, numbers_needed
+from experiments.gaussians.baselines import (
+    Baselines,
+    equivalent_window,
+    linear_loss,
+    linear_state_information,
+    numbers_needed,
+)
 from experiments.gaussians.runs import (
     PUBLISHED_BATCH,
     PUBLISHED_STEPS,
@@ -167,6 +173,24 @@ def room_table(runs: Runs) -> str:
     head = ["$L$", "copies", "numbers scanned", "needed for 99 %", "room", "lost by a linear state of that size",
             "KL / KL of N(0, 1)", "above the largest state"]  # fmt: skip
     return markdown_table(head, sorted(rows, key=lambda row: float(row[4])))
+
+
+def capacity_table(runs: Runs) -> str:
+    """Mamba with learned positions: what is captured of the information, and what a linear state and 32 bits allow."""
+    rows = []
+    for copies in sorted({run.parameters["copies"] for run in runs}):
+        for model, by_length in clock.with_clock(runs, "learned", copies).items():
+            for length, found in by_length.items() if model.size == clock.MAMBA else ():
+                first = found[0]
+                numbers, layers = first.state(scanned=True), first.parameters["layers"]
+                best = linear_state_information(layers, copies, [numbers])[0] / first.information
+                bits = 32 * np.log(2) * (first.state() + copies) / first.information
+                shares = [run.estimate("captured_information")[0] / run.information for run in found]
+                there = numbers / (copies * numbers_needed(layers))
+                rows.append([length, copies, numbers, f"{there:.2g}", f"{best:.2f}", f"{bits:,.0f}",
+                             mean_and_span(shares, ".2f")])  # fmt: skip
+    head = ["$L$", "copies", "numbers scanned", "room", "best linear state", "bits, over what there is", "captured"]
+    return markdown_table(head, sorted(rows, key=lambda row: float(row[3])))
 
 
 def collapse_table(cells: collapse.Cells, permutations: int, seed: int) -> str:

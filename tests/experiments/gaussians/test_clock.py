@@ -183,9 +183,14 @@ def test_late_kl_at_equal_early_kl_is_compared_with_learned_positions(capsys: py
 
 
 def test_the_room_of_a_state_is_that_of_the_real_network_and_lies_on_both_sides_of_what_is_needed() -> None:
+    runs = world(by_memory)
+    table = tables.capacity_table(runs).splitlines()
+    assert len(table) == 2 + 3 * 3 + 3  # the lengths and states of 8 copies, and the states of 16
+    assert "| 0.25 |" in table[2] and all(float(line.split("|")[5]) <= 1.001 for line in table[2:])
     for copies, length, state in clock.SMALLER:
         layers = round(np.log(length) / np.log(4))
         assert numbers(clock.MAMBA, layers, copies, (("size", state),))["scanned_state_size"] == clock.CHANNELS * state
+    assert tables.room_table(runs).count("0.25 |") == 1
     rooms = [clock.room(*cell) for cell in clock.SMALLER]
     assert min(rooms) < 0.5 < 1 <= sorted(rooms)[2] and max(rooms) > 10
 
