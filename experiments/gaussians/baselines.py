@@ -81,6 +81,12 @@ def canonical_information(layers: int, family: str = "subvolume", coupling: str 
     return np.sort(-0.5 * np.log1p(-(correlations**2)))[::-1]
 
 
+def numbers_needed(layers: int, share: float = 0.99) -> int:
+    """The smallest linear state of one copy that has this share of the information about its second half."""
+    total = np.cumsum(canonical_information(layers))
+    return int(np.argmax(total >= share * total[-1])) + 1
+
+
 def linear_state_information(layers: int, copies: int, sizes: Iterable[float]) -> Floats:
     """The most that a linear state of so many numbers can tell about the second half of all copies, nats.
 
@@ -90,6 +96,13 @@ def linear_state_information(layers: int, copies: int, sizes: Iterable[float]) -
     total = np.concatenate([[0.0], np.cumsum(canonical_information(layers))])
     each = np.asarray(list(sizes), dtype=np.float64) / copies
     return np.asarray(copies * np.interp(each, np.arange(total.size), total))
+
+
+def linear_loss(layers: int, copies: int, numbers: float) -> float:
+    """What the best linear state of so many numbers misses of the second half of all copies, over the KL of N(0, 1)."""
+    line = baselines(layers)
+    missed = line.information - linear_state_information(layers, copies, [numbers])[0] / copies
+    return max(0.0, float(missed / line.independent.sum()))
 
 
 def equivalent_window(divergence: float, layers: int) -> str:

@@ -16,10 +16,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from experiments.gaussians import collapse
 from experiments.gaussians.baselines import Baselines, baselines_of, in_bins, linear_state_information
-from experiments.gaussians.runs import NAMES, GaussianRun, Lengths, Model, Models
-from experiments.gaussians.statements import EqualEarlyLoss
+from experiments.gaussians.runs import NAMES, GaussianRun, Model, Models
+from experiments.gaussians.sizes import SIZES
+from experiments.gaussians.statements import collapse
+from experiments.gaussians.statements.length import relative
 from lib.report import figures
 
 EXACT: dict[str, dict[str, Any]] = {
@@ -35,6 +36,46 @@ VARIANTS = "*psd"
 Curve = Callable[[GaussianRun], float]
 LIMIT: dict[str, Any] = {"color": "#444444", "linestyle": "-", "linewidth": 0.9}
 SHARES = (-0.1, 1.4)
+
+
+def draw_clocks(panels: Sequence[Axes], by_clock: Mapping[str, Models], lines: Sequence[Baselines]) -> None:
+    """KL over that of N(0, 1) against the length, a panel for each clock: every seed a marker, means as lines.
+
+    One look for each network, whatever its clock. Grey: exact windows. A panel without runs says so.
+    """
+    found = {known_as(model) for models in by_clock.values() for model in models}
+    networks = sorted(found, key=lambda known: (list(SIZES).index(known[0]), len(known[1]), known[1]))
+    looks = figures.looks(Model(size).look for size, _ in networks)
+    styles = dict(zip(networks, looks, strict=True))
+    for axes, (clock, models) in zip(panels, by_clock.items(), strict=True):
+        for name in ("last 4 tokens", "last 16 tokens"):
+            exact = [(line.length, line.curves()[name].mean() / line.independent.mean())
+                     for line in lines if name in line.curves()]  # fmt: skip
+            axes.plot(*zip(*exact, strict=True), **EXACT[name])
+        for model, by_length in models.items():
+            style = styles[known_as(model)]
+            points = [(length, relative(run)) for length, runs in by_length.items() for run in runs]
+            seeds = {**style, "linestyle": "none", "markersize": 4, "markerfacecolor": "none"}
+            axes.plot(*zip(*points, strict=True), **seeds)
+            means = {length: np.mean([relative(run) for run in by_length[length]]) for length in sorted(by_length)}
+            axes.plot(list(means), list(means.values()), **{**style, "marker": ""})
+        if not models:
+            axes.text(0.5, 0.5, "not recorded yet", transform=axes.transAxes, ha="center")
+        axes.set(xscale="log", xlabel=f"{clock}\nlength $L$ (tokens)", ylim=(0, 1.05))
+        axes.set_xticks([line.length for line in lines], [str(line.length) for line in lines])
+        axes.minorticks_off()
+    panels[0].set_ylabel("KL / KL of N(0, 1)")
+    handles = [
+        Line2D([], [], **{**style, "markersize": 4}, label=Model(size).name + (f", {state}" if state else ""))
+        for (size, state), style in styles.items()
+    ]
+    if handles:
+        panels[0].figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8)
+
+
+def known_as(model: Model) -> tuple[str, str]:
+    """Size and state of a model, without its clock."""
+    return model.size, ", ".join(word for word in model.variant.split(", ") if word.startswith("state"))
 
 
 def draw_positions(
@@ -135,32 +176,6 @@ def draw_courses(panels: Sequence[Axes], models: Models, lengths: Sequence[int])
     legend_above(panels, models)
 
 
-def draw_early_and_late(
-    panels: Sequence[Axes], models: Models, lengths: Sequence[int], found: Mapping[int, Mapping[Model, EqualEarlyLoss]]
-) -> None:
-    """Late KL against early KL of every run, a panel for each length, and a line through GPT2.
-
-    The line has the median of the exponents that were fitted to pairs of families.
-    """
-    for axes, length in zip(panels, lengths, strict=True):
-        for by_length, style in zip(models.values(), styles_of(models), strict=True):
-            points = [(run.early, run.late) for run in by_length.get(length, ())]
-            if points:
-                axes.plot(*zip(*points, strict=True), **{**style, "linestyle": "none", "markersize": 5})
-        reference = [r for m, rs in models.items() if m.architecture == "gpt2" for r in rs.get(length, ())]
-        if reference and found.get(length):
-            exponent = np.median([losses.exponent for losses in found[length].values()])
-            middle = np.log([(run.early, run.late) for run in reference]).mean(axis=0)
-            every = [run.early for rs in models.values() for run in rs.get(length, ())]
-            ends = np.array([0.9 * min(every), 1.1 * max(every)])
-            axes.plot(ends, np.exp(middle[1] + exponent * (np.log(ends) - middle[0])), **EXACT["nothing"])
-        axes.set(xlabel=f"KL, positions 1 to 16\n$L$ = {length}")
-        logarithmic(axes, "x")
-    logarithmic(panels[0], "y")
-    panels[0].set_ylabel("KL, second half\n(nats per number)")
-    legend_above(panels, models, 3, line=False)
-
-
 def draw_collapse(panels: Sequence[Axes], models: Models, names: Sequence[str]) -> None:
     """KL against each of the variables named, every seed; larger markers are longer sequences, lines join the means."""
     for axes, name in zip(panels, names, strict=True):
@@ -176,25 +191,7 @@ def draw_collapse(panels: Sequence[Axes], models: Models, names: Sequence[str]) 
         logarithmic(axes, "x")
     logarithmic(panels[0], "y")
     panels[0].set_ylabel(LOSS)
-    legend_above(panels, models)
-
-
-def draw_variant(
-    panels: Sequence[Axes], plain: Lengths, changed: Lengths, lengths: Sequence[int], names: Sequence[str]
-) -> None:
-    """KL by position of one model with and without a change, every seed, a panel for each length."""
-    for axes, length in zip(panels, lengths, strict=True):
-        for by_length, style, name in zip((plain, changed), figures.styles(2), names, strict=True):
-            for number, run in enumerate(by_length.get(length, ())):
-                label = name if number == 0 else None
-                look = {**style, "markersize": 3, "linewidth": 1, "alpha": 0.8}
-                axes.plot(places_of(run), run.result["divergence"], **look, markevery=(2, 5), label=label)
-        axes.set(xlabel=f"position, $L$ = {length}", yscale="log")
-        logarithmic(axes, "x")
-    logarithmic(panels[0], "y")
-    panels[0].set_ylabel(LOSS)
-    if panels[0].lines:
-        panels[0].legend(fontsize=8)
+    legend_above(panels, models, 2 if any(model.variant for model in models) else 4)
 
 
 def styles_of(models: Iterable[Model]) -> Iterator[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -189,13 +190,19 @@ def trained_runs(records: Iterable[Record]) -> list[GaussianRun]:
         )
         for record in records
     ]
-    return sorted(runs, key=lambda run: (_ORDER[run.model.size], run.model.variant, run.length, run.seed))
+    return sorted(runs, key=lambda run: (_ORDER[run.model.size], _numbered(run.model.variant), run.length, run.seed))
+
+
+def _numbered(words: str) -> str:
+    """So that state size 4 comes before 16."""
+    return re.sub(r"\d+", lambda found: found[0].zfill(6), words)
 
 
 def model_of(parameters: Record) -> Model:
     """Which model parameters are of: changes of the model and another precision than float32 make a variant."""
     changes = sorted(parameters["model"].items())
     words = [f"state size {value}" if key == "size" else f"{value} {key}" for key, value in changes]
+    words = [word.replace("none positions", "no positions") for word in words]
     if parameters["precision"] != "float32":
         words.append(parameters["precision"])
     return Model(parameters["size"], ", ".join(words))

@@ -7,8 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from experiments.gaussians import collapse
-from experiments.gaussians.baselines import Baselines, equivalent_window
+from experiments.gaussians.baselines import (
+    Baselines,
+    equivalent_window,
+    linear_loss,
+    linear_state_information,
+    numbers_needed,
+)
 from experiments.gaussians.runs import (
     PUBLISHED_BATCH,
     PUBLISHED_STEPS,
@@ -22,7 +27,8 @@ from experiments.gaussians.runs import (
     published_tokens,
 )
 from experiments.gaussians.sizes import SIZES
-from experiments.gaussians.statements import EqualEarlyLoss, Floats, length_slopes
+from experiments.gaussians.statements import clock, collapse
+from experiments.gaussians.statements.length import Floats, length_slopes, plateau, relative, usual_runs
 from lib.information.intervals import Interval, seed_mean
 from lib.report.page import Column, listed, markdown_table, mean_and_span, table
 from lib.training.settings import FitSettings
@@ -122,49 +128,69 @@ def slope_table(slopes: Mapping[Model, Floats], lines: Sequence[Baselines]) -> s
     return markdown_table(["model", "slope, mean over seeds [95 % interval]", "each seed"], rows)
 
 
-def early_table(
-    found: Mapping[str, Mapping[Model, EqualEarlyLoss]], models: Models, length: int, reference: str
-) -> str:
-    """Early and late KL of all models at one length, and how much the late one exceeds the reference family's."""
+def clock_table(runs: Runs, copies: int = clock.COPIES) -> str:
+    """KL over that of N(0, 1) of every network with its clock, how it grows, and whether it had reached a plateau."""
+    every = [run for run in runs if run.parameters["copies"] == copies]
+    if not every:
+        return "These runs are not recorded yet."
+    models = usual_runs(every)
 
-    def excess(name: str) -> Column:
-        def cell(runs: Runs) -> str | None:
-            model = runs[0].model
-            return "0" if model.architecture == reference else _excess(found[name].get(model))
+    def slope(row: Row) -> Interval:
+        return seed_mean(
+            length_slopes(by_seed(row[1], lambda run: run.average, clock.LENGTHS, clock.SEEDS), clock.LENGTHS)
+        )
 
-        return f"ln of the excess, early = {name}", cell
+    def grade(row: Row) -> str:
+        return "; ".join(
+            f"{length}: {way.reason or 'yes'}"
+            for length in clock.LENGTHS
+            if row[1].get(length) and (way := plateau(every, [row[0]], [length]))
+        )
 
+    shares: Cells = {"$L$ = {}": lambda runs: mean_and_span([relative(run) for run in runs], ".3f")}
     columns: list[Column] = [
-        MODEL_OF,
-        ("first 16 positions ($10^{-3}$)", lambda runs: _per_mille([run.early for run in runs])),
-        ("second half ($10^{-3}$)", lambda runs: _per_mille([run.late for run in runs])),
-        *map(excess, found),
+        MODEL,
+        *_at_lengths(clock.LENGTHS, shares),
+        ("rise", lambda row: clock.rise_of(models, row[0])),
+        (r"slope of $\ln$ KL", slope),
+        ("plateau, by length", grade),
     ]
-    return table(columns, _groups(models, [length]))
+    return table(columns, models.items())
 
 
-def variant_table(
-    plain: Mapping[int, Sequence[GaussianRun]],
-    changed: Mapping[int, Sequence[GaussianRun]],
-    lengths: Sequence[int],
-    seeds: int,
-) -> str:
-    """ln of the KL with a change over that without, same seeds, with intervals: average, early, late."""
+def room_table(runs: Runs) -> str:
+    """Mamba with learned positions: what a state has room for, and how far its KL lies above that of the largest."""
+    rows = []
+    for copies, length, state in clock.SMALLER:
+        models = clock.with_clock(runs, "learned", copies)
+        above = clock.above_floor(models, clock.MAMBA, length, state)
+        found = models.get(clock.network(clock.MAMBA, "learned", state), {}).get(length)
+        share = mean_and_span([relative(run) for run in found], ".3f") if found else None
+        layers = round(np.log(length) / np.log(4))
+        bound = linear_loss(layers, copies, clock.CHANNELS * state)
+        rows.append([length, copies, clock.CHANNELS * state, copies * numbers_needed(layers),
+                     f"{clock.room(copies, length, state):.2g}", f"{bound:.3f}", share, seed_mean(above)])  # fmt: skip
+    head = ["$L$", "copies", "numbers scanned", "needed for 99 %", "room", "lost by a linear state of that size",
+            "KL / KL of N(0, 1)", "above the largest state"]  # fmt: skip
+    return markdown_table(head, sorted(rows, key=lambda row: float(row[4])))
 
-    def column(head: str, number: Callable[[GaussianRun], float]) -> Column:
-        def cell(length: int) -> Interval:
-            after, before = (np.log(by_seed(runs, number, [length], seeds)[0]) for runs in (changed, plain))
-            return seed_mean(after - before)
 
-        return head, cell
-
-    columns: list[Column] = [
-        ("$L$", str),
-        column("average", lambda run: run.average),
-        column("first 16 positions", lambda run: run.early),
-        column("second half", lambda run: run.late),
-    ]
-    return table(columns, lengths)
+def capacity_table(runs: Runs) -> str:
+    """Mamba with learned positions: what is captured of the information, and what a linear state and 32 bits allow."""
+    rows = []
+    for copies in sorted({run.parameters["copies"] for run in runs}):
+        for model, by_length in clock.with_clock(runs, "learned", copies).items():
+            for length, found in by_length.items() if model.size == clock.MAMBA else ():
+                first = found[0]
+                numbers, layers = first.state(scanned=True), first.parameters["layers"]
+                best = linear_state_information(layers, copies, [numbers])[0] / first.information
+                bits = 32 * np.log(2) * (first.state() + copies) / first.information
+                shares = [run.estimate("captured_information")[0] / run.information for run in found]
+                there = numbers / (copies * numbers_needed(layers))
+                rows.append([length, copies, numbers, f"{there:.2g}", f"{best:.2f}", f"{bits:,.0f}",
+                             mean_and_span(shares, ".2f")])  # fmt: skip
+    head = ["$L$", "copies", "numbers scanned", "room", "best linear state", "bits, over what there is", "captured"]
+    return markdown_table(head, sorted(rows, key=lambda row: float(row[3])))
 
 
 def collapse_table(cells: collapse.Cells, permutations: int, seed: int) -> str:
@@ -261,14 +287,6 @@ def _percent(runs: Runs, share: float) -> str:
 
 def _per_mille(values: Sequence[float]) -> str | None:
     return mean_and_span([PER_MILLE * value for value in values], ".3g")
-
-
-def _excess(found: EqualEarlyLoss | None) -> str | None:
-    if found is None:
-        return None
-    return f"{seed_mean(found.values)}" + (
-        "" if found.comparable else rf" (early losses differ by $e^{{{found.gap:.1f}}}$)"
-    )
 
 
 def _mean_estimate(runs: Runs, name: str) -> float:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from experiments.gaussians.baselines import canonical_information, linear_state_information
-from experiments.gaussians.collapse import COLLAPSE, LENGTH, STATE, advantage_over, cells_of, per_seed
 from experiments.gaussians.information import captured_information, information_by_position, restart_error
 from experiments.gaussians.runs import GaussianRun, Model, of_models, plan_of, trained_runs
-from experiments.gaussians.statements import equal_early_losses, judge_means, plateau, slopes_of
+from experiments.gaussians.statements.collapse import COLLAPSE, LENGTH, STATE, advantage_over, cells_of, per_seed
+from experiments.gaussians.statements.length import equal_early_losses, judge_means, plateau, slopes_of
 from lib.information import bipartite_mutual_information, gaussian_mutual_information
 from lib.information.intervals import seed_mean
 from lib.processes import HierarchicalGaussian

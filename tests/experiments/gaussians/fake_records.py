@@ -16,6 +16,7 @@ from experiments.gaussians.run import position_bins
 from experiments.gaussians.runs import GaussianRun, trained_runs
 from experiments.gaussians.sizes import gaussian_language_model
 from lib.processes import HierarchicalGaussian
+from lib.runs.definition import Experiment
 
 Law = Callable[[np.ndarray], Any]  # positions from 1 -> KL in nats a number
 COPIES, LAYERS = 8, (3, 4, 5)
@@ -23,11 +24,11 @@ SIZES = ("gpt2-2x32", "gpt2-2x64", "mamba-2x32", "mamba-2x64", "mamba-4x64", "ma
 
 
 @cache
-def numbers(size: str, layers: int, copies: int = COPIES) -> dict[str, int]:
+def numbers(size: str, layers: int, copies: int = COPIES, changes: tuple[Any, ...] = ()) -> dict[str, int]:
     """Parameters and states of the real model; no weights are made."""
     length = 4**layers
     with torch.device("meta"):
-        model = gaussian_language_model(size, copies=copies, longest=length)
+        model = gaussian_language_model(size, copies=copies, longest=length, **dict(changes))
     return {
         "parameter_count": sum(parameter.numel() for parameter in model.parameters()),
         "state_size": model.state_size(length // 2),
@@ -78,7 +79,7 @@ def record(
         "stale": False,
         "provenance": {"seconds": 100.0, "date": "2026-01-01", "peak_memory_MB": 500.0},
         "result": {
-            **numbers(size, layers, copies),
+            **numbers(size, layers, copies, tuple(chosen["model"].items())),
             "length": length,
             "training_losses": course.tolist(),
             "validation_losses": course.tolist(),
@@ -142,3 +143,23 @@ def diverged(size: str = "mamba-2x32", layers: int = 3) -> dict[str, Any]:
     whole["result"] |= {"training_losses": [], "validation_losses": [], "best_epoch": 0, "reason": "diverged"}
     whole["result"] |= {"training_seconds": 1.0, "data_share": 0.1, "tokens_per_second": 1.0}
     return whole
+
+
+Share = Callable[[str, str, int, int, int], float]  # size, clock, state, length, copies -> KL over that of N(0, 1)
+
+
+def clock_records(share: Share, gain: float = 1.0, worse: float = 1.2, noise: float = 0.002) -> list[dict[str, Any]]:
+    """Every run of `l2m-clock` at laptop size, with these KL.
+
+    noise: of seeds, relative. gain: factor by which twice the budget lowers KL; worse: by which another rate raises it.
+    """
+    found = []
+    for number, run in enumerate(Experiment("l2m-clock").runs("laptop")):
+        asked = run.parameters
+        size, layers, changes, fit = asked["size"], asked["layers"], asked["model"], asked["fit"]
+        level = baselines(layers, windows=()).independent.mean()
+        level *= share(size, changes["positions"], changes.get("size", 0), 4**layers, asked["copies"])
+        level *= np.exp(noise * np.random.default_rng(number).standard_normal())
+        level *= (worse if fit["learning_rate"] != 0.01 else 1.0) / (gain if fit["epochs"] == 40 else 1.0)
+        found.append(record(size, layers, lambda at, value=level: value, run.seed, chosen=asked))
+    return found

@@ -347,12 +347,10 @@ def test_a_run_of_the_experiment_agrees_with_itself(tmp_path: Path) -> None:
 
 def test_every_profile_of_the_experiment_can_run_and_the_paper_one_has_all_published_sizes() -> None:
     experiment = Experiment("l2m-fig4")
-    for profile in ("smoke", "laptop"):
-        assert {run.parameters["size"].partition("-")[0] for run in experiment.runs(profile)} == {
-            "gpt2",
-            "mamba",
-            "mamba2",
-        }
+    for named in (experiment, Experiment("l2m-clock")):
+        for profile in named.profiles:
+            sizes = {run.parameters["size"].partition("-")[0] for run in named.runs(profile)}
+            assert sizes == {"gpt2", "mamba", "mamba2"}
     grid = experiment.profiles["paper"]["grid"]
     named = {size for entry in grid for size in np.atleast_1d(entry["size"])}
     assert named == set(PUBLISHED)

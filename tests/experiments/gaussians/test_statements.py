@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.gaussians import collapse, tables
-from experiments.gaussians.collapse import COLLAPSE, LENGTH, STATE, cells_of, predicted
+from experiments.gaussians import tables
 from experiments.gaussians.runs import EARLY, Model, by_seed, of_models, plan_of, trained_runs
-from experiments.gaussians.statements import (
+from experiments.gaussians.statements import collapse
+from experiments.gaussians.statements.collapse import COLLAPSE, LENGTH, STATE, cells_of, predicted
+from experiments.gaussians.statements.length import (
     equal_early_loss,
     equal_early_losses,
     length_slopes,

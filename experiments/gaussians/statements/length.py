@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from experiments.gaussians.runs import GaussianRun, Model, Models, Plan, by_seed
+from experiments.gaussians.runs import GaussianRun, Model, Models, Plan, by_seed, of_models
 from lib.information.intervals import seed_mean
-from lib.report.gate import Plateau, Training, plateau_of
+from lib.report.gate import Plateau, Training, plateau_of, usual_budget
 from lib.report.verdicts import judge
 from lib.training.settings import FitSettings
 
 NEAR = math.log(2.0)  # early losses that are compared may lie this far from those of the reference
+DEGRADES = 0.25  # of the KL of N(0, 1): what a model loses more on the longest sequences than on the shortest
 Floats = NDArray[np.float64]
 
 
@@ -25,25 +26,42 @@ def judge_means(claim: str, cases: Mapping[Any, ArrayLike], **asked: Any) -> str
     return judge(claim, {name: seed_mean(values) for name, values in cases.items()}, **asked)
 
 
+def relative(run: GaussianRun) -> float:
+    """KL over that of N(0, 1), which is what an untrained model says: the share that it has not learned."""
+    return run.average / float(run.result["untrained_divergence"])
+
+
+def usual_runs(runs: Iterable[GaussianRun]) -> dict[Model, dict[int, list[GaussianRun]]]:
+    """By model and length, the seeds that had the budget and the rate which most of them had."""
+    found = of_models(runs, variant=None)
+    for by_length in found.values():
+        for length, here in by_length.items():
+            budget = usual_budget([_training(run) for run in here])
+            by_length[length] = [run for run in here if (_training(run).epochs, _training(run).rate) == budget]
+    return found
+
+
 def plateau(runs: Iterable[GaussianRun], models: Iterable[Model], lengths: Sequence[int]) -> Plateau:
     """Had these models at these lengths reached what they can, so that a statement on them is one on their memory?
 
     The loss is KL times L: what a sequence of one copy costs above the optimum, in nats. The effect that decides is the
-    range of the mean KL of what is compared, times the shortest length. A model that is not recorded has no training.
+    range of the mean KL of what is compared, or DEGRADES of the KL of N(0, 1) if that is more, times L. A model that is
+    not recorded has no training.
     """
-    of = list(runs)
-    cells = {
-        (model, length): [run for run in of if run.measured and (run.model, run.length) == (model, length)]
-        for model in models
-        for length in lengths
-    }
-    means = [np.mean([run.average for run in found]) for found in cells.values() if found]
-    effect = float(np.ptp(means)) * min(lengths) if means else 0.0
-    return plateau_of(
-        {f"{model}, L = {length}": [_training(run) for run in found] for (model, length), found in cells.items()},
-        effect=effect or None,
-        optimum=True,
-    )
+    of, wanted = list(runs), list(models)
+    usual = usual_runs(run for run in of if run.model in wanted and run.length in lengths)
+    means = [np.mean([run.average for run in here]) for by_length in usual.values() for here in by_length.values()]
+    span = float(np.ptp(means)) if means else 0.0
+    networks: dict[str, list[Training]] = {}
+    effects: dict[str, float] = {}
+    for model in wanted:
+        for length in lengths:
+            here = [run for run in of if run.measured and (run.model, run.length) == (model, length)]
+            name = f"{model}, L = {length}"
+            networks[name] = [_training(run) for run in here]
+            if here:
+                effects[name] = max(span, DEGRADES * float(here[0].result["untrained_divergence"])) * length
+    return plateau_of(networks, effect=effects, optimum=True)
 
 
 def _training(run: GaussianRun) -> Training:

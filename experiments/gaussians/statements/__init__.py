@@ -1,0 +1,1 @@
+"""What is stated of Gaussian language models, and how it is judged."""

@@ -1,0 +1,231 @@
+"""Memory or clock? Networks of which each was trained with every clock, and the rules by which they are judged.
+
+A clock is what tells a network its position: nothing, sinusoids, or a learned vector for each position.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from experiments.gaussians.baselines import numbers_needed
+from experiments.gaussians.runs import GaussianRun, Model, Models, by_seed, model_of
+from experiments.gaussians.statements.collapse import (
+    COLLAPSE,
+    LENGTH,
+    STATE,
+    Cells,
+    advantage_over,
+    cells_of,
+    per_seed,
+)
+from experiments.gaussians.statements.length import (
+    DEGRADES,
+    Floats,
+    equal_early_losses,
+    judge_means,
+    plateau,
+    relative,
+    usual_runs,
+)
+from lib.information.intervals import Interval, seed_mean
+from lib.report.gate import all_ways
+from lib.runs.definition import Experiment
+
+EXPERIMENT = "l2m-clock"
+CLOCKS = {"none": "no clock", "sinusoidal": "sinusoids", "learned": "learned positions"}
+LENGTHS, COPIES, SEEDS = (16, 64, 256), 8, 3
+STATES = (1, 4, 16)  # numbers a channel
+CHANNELS = 128  # of the two layers of Mamba and Mamba2 2x32 together
+LEARNED = 0.5  # of the KL of N(0, 1), which a network that has learned is below
+MORE = 0.05  # of the KL of N(0, 1): what counts as more or less
+FLOOR = 0.1 * DEGRADES  # of it, what the gate lets a training change: what lies higher is off the floor
+EXPLAINED = 0.75  # of ln KL, by a line that deserves the name of a collapse
+GPT2, MAMBA, MAMBA2 = "gpt2-2x32", "mamba-2x32", "mamba2-2x32"
+SMALLER = [(8, length, state) for length in LENGTHS for state in STATES[:-1]] + [(16, 256, 1), (16, 256, 4)]
+"""Copies, length and state of the cells that are held to the largest state."""
+WIDTHS = (GPT2, "gpt2-2x64")  # those of GPT2 that are judged
+
+
+def network(size: str, clock: str, state: int = STATES[-1]) -> Model:
+    """The network of this size with a clock, a key of CLOCKS, and so many numbers a channel; GPT2 has no channels."""
+    changes = {"positions": clock} | ({} if size.startswith("gpt2") else {"size": state})
+    return model_of({"size": size, "model": changes, "precision": "float32"})
+
+
+def clock_of(run: GaussianRun) -> str:
+    return str(run.parameters["model"]["positions"])
+
+
+def with_clock(runs: Iterable[GaussianRun], clock: str, copies: int = COPIES) -> Models:
+    """The seeds at the usual budget of every network that has this clock, by network and length."""
+    return usual_runs(run for run in runs if clock_of(run) == clock and run.parameters["copies"] == copies)
+
+
+def missing(runs: Sequence[GaussianRun], profile: str) -> str:
+    """Networks and lengths of the profile of which no run is recorded, in words; "" if there are none."""
+    there = {(run.model, run.length, run.parameters["copies"]) for run in runs}
+    if not there:
+        return "every network"
+    lacking: dict[str, set[int]] = {}
+    for planned in Experiment(EXPERIMENT).runs(profile):
+        asked = planned.parameters
+        model, length, copies = model_of(asked), 4 ** asked["layers"], asked["copies"]
+        if (model, length, copies) not in there:
+            name = f"{model}" + ("" if copies == COPIES else f", {copies} copies")
+            lacking.setdefault(name, set()).add(length)
+    return "; ".join(f"{name} at {', '.join(map(str, sorted(found)))}" for name, found in lacking.items())
+
+
+def rises(models: Models, wanted: Iterable[Model], lengths: Sequence[int] = LENGTHS) -> dict[Model, Floats]:
+    """KL over that of N(0, 1) at the largest length, minus that at the smallest, for every seed; NaN where one lacks.
+
+    Unlike the slope of ln KL it does not punish the network that has learned the shortest sequences best.
+    """
+    ends = [min(lengths), max(lengths)]
+    return {model: np.diff(by_seed(models.get(model, {}), relative, ends, SEEDS), axis=0)[0] for model in wanted}
+
+
+def judge_lengths(runs: Sequence[GaussianRun], profile: str) -> None:
+    """Rules 1 to 4: what KL does with the length, each architecture as published and then all with the same clock."""
+    every = _eight(runs)
+    models = usual_runs(every)
+    published = [network(size, "learned") for size in WIDTHS]
+    small = {"Mamba": network(MAMBA, "none"), "Mamba2": network(MAMBA2, "none")}
+
+    def judged(cases: Mapping[Any, Any], compared: Sequence[Model], part: str, explanation: str, **asked: Any) -> None:
+        judge_means("l2m-fig4", cases, part=part, explanation=explanation, profile=profile,
+                    condition="to plateau", plateau=plateau(every, compared, LENGTHS), **asked)  # fmt: skip
+
+    note = "share of the KL of N(0, 1) at L = 256 minus that at 16"
+    flat: dict[str, Any] = {"at_least": -DEGRADES, "at_most": DEGRADES, "note": note}
+    judged(rises(models, published), published, "GPT2: flat in L", "it rises with the length", **flat)
+    shares = {f"{m}, L = {n}": by_seed(models.get(m, {}), relative, [n], SEEDS)[0] for m in published for n in LENGTHS}
+    judged(shares, published, "GPT2: it has learned, at every length", "it has hardly learned at some length",
+           at_most=LEARNED, note="KL over that of N(0, 1)")  # fmt: skip
+    judged(rises(models, small.values()), list(small.values()), "smallest Mamba and Mamba2: degrade as L grows",
+           "one of them is flat", at_least=DEGRADES, note=note)  # fmt: skip
+    for name, one in small.items():
+        pair = [one, published[0]]
+        judged(_apart(models, *pair), pair, f"smallest {name}: degrades more than GPT2", "it degrades as much or less",
+               at_least=MORE, note=note)  # fmt: skip
+    pair = [network(MAMBA, "none", STATES[0]), network(MAMBA, "none")]
+    judged(_apart(models, *pair), pair, "Mamba: a larger state degrades less", "it does not", at_least=MORE, note=note)
+
+    blind = [network(size, "none") for size in WIDTHS]
+    judged(rises(models, blind), blind, "the same clock, none: GPT2 is flat in L", "it rises with the length",
+           remark=True, **flat)  # fmt: skip
+    for name, size in (("Mamba", MAMBA), ("Mamba2", MAMBA2)):
+        for clock, words in (("none", "none"), ("learned", "learned")):
+            pair = [network(size, clock), network(GPT2, clock)]
+            judged(_apart(models, *pair), pair, f"the same clock, {words}: {name} degrades more than GPT2",
+                   "it degrades as much or less", at_least=MORE, note=note, remark=True)  # fmt: skip
+        told = network(size, "learned")
+        judged(rises(models, [told]), [told], f"the same clock, learned: {name} degrades as L grows",
+               "it stays within the bound", at_least=DEGRADES, note=note, remark=True)  # fmt: skip
+
+
+def judge_late(runs: Sequence[GaussianRun], profile: str) -> None:
+    """Rule 5: with learned positions, is the second half of the longest sequences worse at equal early KL?"""
+    every, longest = _eight(runs), max(LENGTHS)
+    excess = equal_early_losses(with_clock(every, "learned"), "gpt2", longest, SEEDS, lambda run: run.early)
+    for name, size in (("Mamba", MAMBA), ("Mamba2", MAMBA2)):
+        one = network(size, "learned")
+        found = excess.get(one)
+        near = found is not None and found.comparable
+        compared = [one, *(network(other, "learned") for other in WIDTHS)]
+        judge_means("l2m-fig4", {"excess": found.values} if found is not None and near else {}, at_least=0,
+                    part=f"the same clock, learned: late KL of {name} above GPT2's at equal early KL",
+                    explanation="it is below", profile=profile, condition="to plateau", remark=True,
+                    plateau=plateau(every, compared, [longest]),
+                    note="" if near else "early KL more than a factor 2 apart")  # fmt: skip
+
+
+def room(copies: int, length: int, state: int) -> float:
+    """Scanned numbers of the state, for each that a linear state needs for 99 % of the information of all copies."""
+    return CHANNELS * state / (copies * numbers_needed(round(math.log(length, 4))))
+
+
+def above_floor(models: Models, size: str, length: int, state: int) -> Floats:
+    """KL over that of N(0, 1) of a state minus that of the largest, both with learned positions; for every seed."""
+    one, other = (
+        by_seed(models.get(network(size, "learned", number), {}), relative, [length], SEEDS)[0]
+        for number in (state, STATES[-1])
+    )
+    return np.asarray(one - other)
+
+
+def judge_states(runs: Sequence[GaussianRun], profile: str) -> None:
+    """Rules 6 and 7: with learned positions, does the size of the state order KL, and where does KL leave the floor?"""
+    for name, size in (("Mamba", MAMBA), ("Mamba2", MAMBA2)):
+        ends = [network(size, "learned", number) for number in (STATES[0], STATES[-1])]
+        models = with_clock(runs, "learned")
+        cases = {f"L = {length}": above_floor(models, size, length, STATES[0]) for length in LENGTHS[1:]}
+        judge_means("l2m-fig4", cases, at_least=MORE, part=f"learned positions, {name}: a larger state, a smaller KL",
+                    explanation="at some length the smaller state does as well", profile=profile,
+                    condition="to plateau", remark=True, note="share of the KL of N(0, 1), state 1 minus state 16",
+                    plateau=plateau(_eight(runs), ends, LENGTHS[1:]))  # fmt: skip
+    for part, enough, asked in (
+        ("learned positions, Mamba: too small a state leaves the floor", False, {"at_least": FLOOR}),
+        ("learned positions, Mamba: a state with room stays on the floor", True, {"at_most": FLOOR}),
+    ):
+        of = [cell for cell in SMALLER if (room(*cell) >= 1) is enough]
+        gates = []
+        for copies, length, state in of:
+            pair = [network(MAMBA, "learned", number) for number in (state, STATES[-1])]
+            gates.append(plateau(_eight(runs, copies), pair, [length]))
+        cases = {
+            f"{copies} copies, L = {length}, state {state}": above_floor(
+                with_clock(runs, "learned", copies), MAMBA, length, state
+            )
+            for copies, length, state in of
+        }
+        judge_means("l2m-fig4", cases, **asked, part=part, profile=profile, explanation="in some cell it is otherwise",
+                    condition="to plateau", remark=True, note="share of the KL of N(0, 1) above the largest state",
+                    plateau=all_ways(*gates))  # fmt: skip
+
+
+def judge_collapse(runs: Sequence[GaussianRun], profile: str) -> None:
+    """Rule 8: with a clock held fixed, do all state sizes and lengths lie on one rising line against I / dim z?"""
+    for clock, words in (("none", "as published"), ("learned", "learned positions")):
+        cells, of = mamba_cells(runs, clock), [network(MAMBA, clock, state) for state in STATES]
+        said: dict[str, Any] = {
+            "profile": profile,
+            "condition": "to plateau",
+            "plateau": plateau(_eight(runs), of, LENGTHS),
+            "remark": clock != "none",
+        }
+        rise = seed_mean(per_seed(cells, COLLAPSE, "slope"))
+        judge_means("l2m-collapse", {"explained": per_seed(cells, COLLAPSE)} if rise.low > 0 else {},
+                    at_least=EXPLAINED, part=f"Mamba, {words}: one rising line for all sizes and lengths",
+                    explanation="sizes or lengths lie apart",
+                    note=f"share of ln KL explained, cells left out; slope in logarithms: {rise}", **said)  # fmt: skip
+        alone = {"length": LENGTH, "state": STATE}
+        judge_means("l2m-collapse", {key: advantage_over(cells, COLLAPSE, name) for key, name in alone.items()},
+                    at_least=0, part=f"Mamba, {words}: better than length alone and state alone",
+                    explanation="one of them alone does better",
+                    note="ln of the ratio of scatters", **said)  # fmt: skip
+
+
+def mamba_cells(runs: Iterable[GaussianRun], clock: str) -> Cells:
+    """The cells of Mamba with this clock, all state sizes and lengths; none as long as one of them is missing."""
+    models = {model: found for model, found in with_clock(runs, clock).items() if model.size == MAMBA}
+    cells = cells_of(models, SEEDS)
+    return cells if len(cells) == len(STATES) * len(LENGTHS) else cells_of({}, SEEDS)
+
+
+def rise_of(models: Models, model: Model) -> Interval:
+    """Mean over seeds of `rises`, with its interval."""
+    return seed_mean(rises(models, [model])[model])
+
+
+def _apart(models: Models, one: Model, other: Model) -> dict[str, Floats]:
+    found = rises(models, (one, other))
+    return {f"{one} minus {other}": found[one] - found[other]}
+
+
+def _eight(runs: Iterable[GaussianRun], copies: int = COPIES) -> list[GaussianRun]:
+    return [run for run in runs if run.parameters["copies"] == copies]
