@@ -32,6 +32,7 @@ from experiments.landing.measures import (
     gradient_reach,
     growth_rate,
     model,
+    recalled_shares,
     token_cost,
 )
 from experiments.landing.page import Sources, Table
@@ -41,7 +42,7 @@ from lib.report.records import Record
 from lib.theory import history_state_size
 
 NOT_ASKED = Plain("not asked here")
-CAPTURED = "notebooks/bipartite/captured_information"
+CAPTURED, FACTS = "notebooks/bipartite/captured_information", "notebooks/bipartite/recall"
 BINARY = ("binary_sequences", "binary-plateau")
 Cells = Mapping[str, tuple[Cell, ...]]
 
@@ -164,7 +165,7 @@ def decay_as_measured() -> Cells:
 
 def captured(evidence: Evidence) -> Cells:
     """Share of the information between past and future that is captured."""
-    shares = captured_shares()
+    shares, facts = captured_shares(), recalled_shares()
     bits = record_of(evidence, "l2m-thm52", "one bit a neuron is reached")["measured"][-1]
 
     def copied(record: Record) -> str:
@@ -179,9 +180,16 @@ def captured(evidence: Evidence) -> Cells:
     def gaussian(name: str) -> tuple[Cell, ...]:
         """What was captured, on which no verdict rests; how KL goes with the length, on which one does."""
         if name not in shares:
-            return (Plain("no training recorded", CAPTURED),)
+            return () if name in facts else (Plain("no training recorded", CAPTURED),)
         part, words = flat if name == "transformer" else smallest
         return Plain(_shares(shares[name]), CAPTURED), Judged(GAUSSIANS, part, by_outcome(*words))
+
+    def recalled_facts(name: str) -> tuple[Cell, ...]:
+        """What networks recall of documents of facts, where they are recorded."""
+        if name not in facts:
+            return ()
+        pairs, found = facts[name]
+        return (Plain(f"{_percent(found)} of the facts of documents of {pairs} pairs", FACTS),)
 
     best = Judged("l2m-thm52", "windows: captured below what the state holds", by_outcome(window))
     flat = ("GPT2: flat in L", ("KL is flat in the length", "KL is not flat in the length"))
@@ -195,7 +203,7 @@ def captured(evidence: Evidence) -> Cells:
         "ngram": (best,),
     }
     said |= {name: (Judged("kerg-table5", part, by_outcome(*recalls)),) for name, part in recalled.items()}
-    return {name: said.get(name, gaussian(name)) for name in ARCHITECTURES}
+    return {name: said.get(name, gaussian(name)) + recalled_facts(name) for name in ARCHITECTURES}
 
 
 def gradient() -> Cells:

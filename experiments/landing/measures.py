@@ -20,6 +20,7 @@ from lib.training import multiply_adds
 
 VOCABULARY, WIDTH, DEPTH, WINDOW, ORDER = 256, 64, 2, 64, 4  # of the models that are built for the table
 APART = 16  # tokens between those whose multiply-adds are counted
+SIZE = 16  # numbers of state a channel of Mamba and Mamba2, where nothing is said
 LONG = 100_000  # tokens, up to which states are counted
 NATS = 1.0  # that a number of a state is taken to hold
 ARCHITECTURES = {
@@ -34,7 +35,7 @@ OPTIONS: dict[str, dict[str, int]] = {
     "rel_rnn": {"embedding": WIDTH, "buffer": 10, "relevant": 10},
     "mem_rnn": {"embedding": WIDTH},
 }
-GAUSSIANS = "l2m-fig4"
+GAUSSIANS, RECALL = "l2m-fig4", "book-recall"
 
 
 @functools.cache
@@ -114,6 +115,25 @@ def captured_shares() -> dict[str, dict[int, list[float]]]:
         share = result["captured_information"]["value"] / result["true_information"]
         found.setdefault(_gaussian(parameters), {}).setdefault(4 ** parameters["layers"], []).append(share)
     return found
+
+
+def recalled_shares() -> dict[str, tuple[int, list[float]]]:
+    """Pairs of the longest recorded documents of facts, and the share recalled in every seed, by architecture.
+
+    The share is 1 - excess / what a perfect memory saves, of the documents themselves. Networks with the default size
+    of the state, at the budget and rate that most seeds have.
+    """
+    cells: dict[str, dict[int, dict[tuple[int, float], list[float]]]] = {}
+    for record in store.so_far(RECALL)[1]:
+        parameters, result = record["parameters"], record["result"]
+        if "loss_by_pair" not in result or parameters["options"].get("size", SIZE) != SIZE:
+            continue
+        loss, least = (float(np.mean(result[name])) for name in ("loss_by_pair", "optimum_by_pair"))
+        share = 1.0 - (loss - least) / (math.log(parameters["values"]) - least)
+        budget = parameters["fit"]["epochs"], parameters["fit"]["learning_rate"]
+        by_budget = cells.setdefault(parameters["architecture"], {}).setdefault(parameters["pairs"], {})
+        by_budget.setdefault(budget, []).append(share)
+    return {name: (max(found), max(found[max(found)].values(), key=len)) for name, found in cells.items()}
 
 
 def _gaussian(parameters: Mapping[str, Any]) -> str:

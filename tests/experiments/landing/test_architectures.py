@@ -182,6 +182,25 @@ def test_captured_shares_are_shares() -> None:
     assert all(0 <= share <= 1 for by_length in shares.values() for found in by_length.values() for share in found)
 
 
+def test_recalled_shares_are_of_the_longest_documents_and_the_usual_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def record(kind: str, pairs: int, loss: float, *, seed: int = 0, epochs: int = 24, size: int | None = None) -> Any:
+        fit = {"epochs": epochs, "learning_rate": 0.01}
+        parameters = {"architecture": kind, "pairs": pairs, "values": 8, "fit": fit}
+        parameters["options"] = {} if size is None else {"size": size}
+        return {"parameters": parameters, "seed": seed, "result": {"loss_by_pair": [loss], "optimum_by_pair": [1.0]}}
+
+    most = float(np.log(8))
+    recorded = [record("mamba", 8, 1.0), record("mamba", 32, most), record("mamba", 32, 1.0, seed=1)]
+    recorded += [
+        record("mamba", 32, 1.0, epochs=48),
+        record("mamba", 128, 1.0, size=64),
+        record("lstm", 8, 1.0, size=16),
+    ]
+    recorded += [{**record("rnn", 8, 1.0), "result": {}}]  # diverged
+    monkeypatch.setattr(measures.store, "so_far", lambda name: ("laptop", recorded, 9))
+    assert measures.recalled_shares() == {"mamba": (32, [0.0, 1.0]), "lstm": (8, [1.0])}
+
+
 def test_an_ngram_model_carries_its_last_tokens_and_nothing_else() -> None:
     model = NgramModel(3, 2)
     model.count(np.array([0, 0, 1, 0, 0, 1, 0, 0, 1, 1]))
