@@ -37,7 +37,7 @@ class Parameters(RunParameters):
     architecture: str
     width: int = Field(ge=1)
     depth: int = Field(1, ge=1)
-    positions: Literal["learned", "sinusoidal"] | None = None  # of the Transformer; learned if not given, as in GPT2
+    positions: Literal["learned", "sinusoidal", "rotary"] | None = None  # of the Transformer; learned if not given
     options: dict[str, Any] = Field(default_factory=dict)
     epoch_steps: int = Field(ge=1)
     fit: dict[str, Any] = Field(default_factory=dict)
@@ -171,7 +171,8 @@ def _network(chosen: Parameters, vocabulary: int, seed: int | np.random.Generato
             return LearnedPositionTransformer(vocabulary, chosen.width, chosen.depth, seed=seed, **options)
         except TypeError as error:
             raise ValueError(f"transformer with learned positions: {error}") from error
-    return create(chosen.architecture, vocabulary, chosen.width, chosen.depth, seed=seed, **chosen.options)
+    options = {"positions": chosen.positions, **chosen.options} if chosen.positions else chosen.options
+    return create(chosen.architecture, vocabulary, chosen.width, chosen.depth, seed=seed, **options)
 
 
 def _sizes(model: SequenceModel, context: int) -> dict[str, int]:

@@ -103,7 +103,7 @@ class Counted:
 
 
 def network_of(parameters: Record) -> Network:
-    """Which network these parameters are of: learned positions, and options that no family has, make a variant."""
+    """Which network these parameters are of: other positions than sinusoids, and options no family has, are a variant."""
     architecture = parameters["architecture"]
     usual: dict[str, Any] = {}
     for family in Experiment(EXPERIMENT).families.values():
@@ -115,8 +115,9 @@ def network_of(parameters: Record) -> Network:
         if key != "heads" and (key not in usual or usual[key] != value)
     }
     words = [f"{key.replace('_', ' ')} {value}" for key, value in sorted(different.items())]
-    learned = ["learned positions"] if parameters.get("positions") == "learned" else []
-    return Network(architecture, parameters["depth"], parameters["width"], ", ".join(learned + words))
+    marked = parameters.get("positions") or "sinusoidal"
+    words = words if marked == "sinusoidal" else [f"{marked} positions", *words]
+    return Network(architecture, parameters["depth"], parameters["width"], ", ".join(words))
 
 
 def trained_runs(records: Iterable[Record]) -> list[BookRun]:

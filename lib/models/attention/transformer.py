@@ -1,6 +1,6 @@
 """Softmax attention, full, in a sliding window or sparse: keys and values of the past are the state.
 
-Positions are told apart by a rule, or learned, as GPT2 does.
+Positions are told apart by sinusoids that are added, by rotations of queries and keys, or learned, as GPT2 does.
 """
 
 from __future__ import annotations
@@ -14,21 +14,33 @@ from lib.models.attention.patterns import FixedStride, Full, KeyValueCache, Patt
 from lib.models.base import Block, Module, SequenceModel, State, glorot_linear, head_width, norm_of, seeded, stepped
 from lib.models.kernels.attention import causal_attention, split_heads, torch_attention
 
+ADDED, ROTARY, NONE = POSITIONS = ("sinusoidal", "rotary", "none")
 SPARSE: dict[str, type[FixedStride] | type[Strided]] = {"fixed": FixedStride, "strided": Strided}
 
 
 class Attention(Module):
-    """y_t = sum_j softmax_j(q_t . k_j / sqrt(head width)) v_j over the positions j that t attends to: L2M, Eq. C.26."""
+    """y_t = sum_j softmax_j(q_t . k_j / sqrt(head width)) v_j over the positions j that t attends to: L2M, Eq. C.26.
 
-    def __init__(self, width: int, heads: int, pattern: Pattern) -> None:
+    rotary: q_t and k_j are turned by their positions (`turned`), so that q_t . k_j depends on t - j beside the inputs.
+    Raises ValueError for rotary heads of odd width.
+    """
+
+    def __init__(self, width: int, heads: int, pattern: Pattern, rotary: bool = False) -> None:
         super().__init__()
-        self.width, self.heads, self.pattern = width, heads, pattern
+        self.width, self.heads, self.pattern, self.rotary = width, heads, pattern, rotary
         self.head_width = head_width(width, heads)
+        if rotary and self.head_width % 2:
+            raise ValueError(f"positions: rotary ones need heads of even width, got {heads} of width {self.head_width}")
         self.in_proj = glorot_linear(width, 3 * width)
         self.out_proj = glorot_linear(width, width)
 
+    def _project(self, x: Tensor, start: int = 0) -> Tensor:
+        """Queries, keys and values (batch, time, 3 width) of x (batch, time, width) from position `start` on."""
+        projected = self.in_proj(x)
+        return turned(projected, self.heads, start) if self.rotary else projected
+
     def forward(self, x: Tensor) -> Tensor:
-        projected = self.in_proj(x)  # (batch, time, 3 width)
+        projected = self._project(x)
         if isinstance(self.pattern, Full | Window):
             window = self.pattern.size if isinstance(self.pattern, Window) else None
             return self.out_proj(causal_attention(projected, self.heads, window))
@@ -43,12 +55,12 @@ class Attention(Module):
     def forward_from(self, x: Tensor, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
         if state.position or not isinstance(self.pattern, Full):
             return stepped(self, x, state)
-        projected = self.in_proj(x)
+        projected = self._project(x)
         _, k, v = split_heads(projected, self.heads)  # (batch, heads, time, head width)
         return self.out_proj(causal_attention(projected, self.heads)), KeyValueCache(k, v, x.shape[1])
 
     def step(self, x: Tensor, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
-        q, k, v = split_heads(self.in_proj(x[:, None]), self.heads)  # (batch, heads, 1, head width)
+        q, k, v = split_heads(self._project(x[:, None], state.position), self.heads)  # (batch, heads, 1, head width)
         keys, values, after = extended(state, k, v, self.pattern)  # (batch, heads, kept + 1, head width)
         scores = (q / self.head_width**0.5) @ keys.transpose(-2, -1)  # (batch, heads, 1, kept + 1)
         if not self.pattern.reads_all:
@@ -60,6 +72,24 @@ class Attention(Module):
 
     def state_size(self, length: int) -> int:
         return 2 * self.width * self.pattern.kept_count(length)
+
+
+def turned(projected: Tensor, heads: int, start: int) -> Tensor:
+    """Queries and keys with each pair of numbers (2i, 2i + 1) of a head turned by t 10000^(-2i / head width), values as
+    they are (Su et al. 2021, RoFormer, Eq. 34).
+
+    projected (batch, time, 3 width), the first of them at position t = `start`. Turned so, q_t . k_j is what it is at
+    t - j and 0: distances count, positions do not.
+    """
+    parts = projected.unflatten(-1, (3, heads, -1, 2))  # (batch, time, 3, heads, pairs, 2)
+    time, pairs = parts.shape[1], parts.shape[4]
+    rates = 10000.0 ** (-torch.arange(pairs, dtype=torch.float64, device=projected.device) / pairs)
+    place = torch.arange(start, start + time, dtype=torch.float64, device=projected.device)
+    angles = (place[:, None] * rates)[:, None, None]  # (time, 1, 1, pairs), in float64 as those of `sinusoids`
+    sine, cosine = angles.sin().to(projected.dtype), angles.cos().to(projected.dtype)
+    x, y = parts[:, :, :2].unbind(-1)
+    both = torch.stack([x * cosine - y * sine, x * sine + y * cosine], dim=-1)
+    return torch.cat([both, parts[:, :, 2:]], dim=2).flatten(2)
 
 
 class _AttentionModel(SequenceModel):
@@ -77,27 +107,44 @@ class _AttentionModel(SequenceModel):
         seed: int | np.random.Generator,
         dropout: float = 0.0,
         tied: bool = False,
+        positions: str = ADDED,
     ) -> None:
+        if positions not in POSITIONS:
+            raise ValueError(f"positions: {', '.join(POSITIONS)} are allowed, got {positions!r}")
         hidden = 4 * width if feed_forward is None else feed_forward
         with seeded(seed):
             layers = [
-                Block(Attention(width, heads, pattern), width, placement=placement, feed_forward=hidden)
+                Block(
+                    Attention(width, heads, pattern, positions == ROTARY),
+                    width,
+                    placement=placement,
+                    feed_forward=hidden,
+                )
                 for _ in range(whole_number(depth, "depth", 1))
             ]
             norm = norm_of(width) if placement == "pre" else None
-            super().__init__(vocabulary, width, layers, width, norm=norm, positions=True, dropout=dropout, tied=tied)
+            added = positions == ADDED
+            super().__init__(vocabulary, width, layers, width, norm=norm, positions=added, dropout=dropout, tied=tied)
 
 
 class Transformer(_AttentionModel):
-    """Attention to the whole past (Vaswani et al. 2017; Shen 2019, App. E.2), additive sinusoidal positions.
+    """Attention to the whole past (Vaswani et al. 2017; Shen 2019, App. E.2).
 
-    placement: "pre" or "post", of the norms. feed_forward: its hidden width, 4 width by default, 0 for none. dropout,
-    tied: as `SequenceModel` has them.
+    positions: "sinusoidal", added to the embedding; "rotary", which turn queries and keys; or "none". placement: "pre"
+    or "post", of the norms. feed_forward: its hidden width, 4 width by default, 0 for none. dropout, tied: as
+    `SequenceModel` has them.
     State after l tokens: keys and values of all of them, 2 x depth x width x l numbers, and the position.
-    Raises ValueError for a width that the heads do not divide.
+    Raises ValueError for a width that the heads do not divide, other positions, and rotary heads of odd width.
     """
 
-    variants = ({}, {"placement": "post"}, {"feed_forward": 0, "heads": 1}, {"tied": True})
+    variants = (
+        {},
+        {"placement": "post"},
+        {"feed_forward": 0, "heads": 1},
+        {"tied": True},
+        {"positions": "rotary"},
+        {"positions": "none"},
+    )
 
     def __init__(
         self,
@@ -110,9 +157,11 @@ class Transformer(_AttentionModel):
         feed_forward: int | None = None,
         dropout: float = 0.0,
         tied: bool = False,
+        positions: str = ADDED,
         seed: int | np.random.Generator = 0,
     ) -> None:
-        super().__init__(Full(), vocabulary, width, depth, heads, placement, feed_forward, seed, dropout, tied)
+        shape = (vocabulary, width, depth, heads, placement, feed_forward)
+        super().__init__(Full(), *shape, seed, dropout, tied, positions)
 
 
 class SlidingWindowTransformer(_AttentionModel):

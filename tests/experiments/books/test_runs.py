@@ -67,7 +67,7 @@ def test_the_plan_has_three_matched_sizes_and_a_network_for_every_line_of_the_ta
     ]
     assert set(roles(PLAN)) == set(PUBLISHED)
     assert str(roles(PLAN)["Mamba-790M"]) == "Mamba 8×64" and str(roles(PLAN)["GPT2"]) == "Transformer 2×32"
-    assert [network.variant for network in PLAN if network.variant] == ["learned positions"]
+    assert [network.variant for network in PLAN if network.variant] == ["learned positions", "rotary positions"]
     assert len(matched(planned("paper"))) == 3  # GPT2, GPT2-medium, and the size for the text
 
 

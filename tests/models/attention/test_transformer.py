@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from lib.models import SlidingWindowTransformer, Transformer
+from lib.models.attention.transformer import turned
 from lib.models.kernels import attention as module
 from lib.models.kernels.attention import WIDEST, CompiledAttention, causal_attention, split_heads, torch_attention
 
@@ -192,3 +193,45 @@ def test_a_model_is_the_same_with_and_without_the_compiled_form(
         results.append((logits, *torch.autograd.grad(logits.square().sum(), parameters)))
     for compiled, plain in zip(*results, strict=True):
         torch.testing.assert_close(compiled, plain, rtol=1e-11, atol=1e-11)
+
+
+def test_rotary_scores_depend_on_the_distance_alone() -> None:
+    heads, width = 2, 8
+    q, k, v = torch.randn(3, 2, width, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).unbind(0)
+    projected = torch.cat([q, k, v], dim=-1)[:, None]  # two sequences of one token each
+
+    def score(query_at: int, key_at: int) -> torch.Tensor:
+        query, _, _ = split_heads(turned(projected, heads, query_at), heads)
+        _, key, _ = split_heads(turned(projected, heads, key_at), heads)
+        return (query * key).sum(-1)
+
+    for query_at, key_at in ((7, 2), (105, 100), (5, 0), (100005, 100000)):
+        torch.testing.assert_close(score(query_at, key_at), score(5, 0), rtol=1e-9, atol=1e-9)
+    assert not torch.allclose(score(6, 0), score(5, 0), rtol=1e-3)
+    torch.testing.assert_close(turned(projected, heads, 0), projected)
+    torch.testing.assert_close(turned(projected, heads, 9)[..., 2 * width :], projected[..., 2 * width :])  # values
+
+
+def test_a_rotation_is_a_product_of_complex_numbers() -> None:
+    projected = torch.randn(3, 11, 24, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    pairs = torch.view_as_complex(projected.unflatten(-1, (3, 2, 2, 2)).contiguous())  # (batch, time, 3, heads, pairs)
+    angles = torch.arange(4, 15)[:, None] * torch.tensor([1.0, 10000.0**-0.5], dtype=torch.float64)
+    phases = torch.polar(torch.ones_like(angles), angles)[:, None]
+    expected = torch.cat([pairs[:, :, :2] * phases[:, None], pairs[:, :, 2:]], dim=2)
+    found = turned(projected, 2, 4)
+    torch.testing.assert_close(found, torch.view_as_real(expected).flatten(2), rtol=1e-12, atol=1e-12)
+
+
+def test_without_positions_the_past_is_a_bag_and_with_them_it_is_not() -> None:
+    tokens = torch.tensor([[1, 2, 3, 4, 0], [4, 2, 1, 3, 0]])  # the same past in another order
+    for positions, alike in (("none", True), ("rotary", False), ("sinusoidal", False)):
+        first, second = Transformer(5, 8, 1, positions=positions, seed=0).double()(tokens)[:, -1]
+        assert torch.allclose(first, second, atol=1e-12) is alike
+
+
+@pytest.mark.parametrize(
+    ("options", "told"), [({"positions": "clock"}, "positions"), ({"positions": "rotary", "heads": 8}, "even width")]
+)
+def test_positions_that_cannot_be_are_refused(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        Transformer(5, 8, **options)
