@@ -103,7 +103,7 @@ class Counted:
 
 
 def network_of(parameters: Record) -> Network:
-    """Which network these parameters are of: other positions than sinusoids, and options no family has, are a variant."""
+    """Which network these parameters are of: positions that are not added, or options no family has, are a variant."""
     architecture = parameters["architecture"]
     usual: dict[str, Any] = {}
     for family in Experiment(EXPERIMENT).families.values():
