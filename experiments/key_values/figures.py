@@ -15,6 +15,7 @@ from lib.processes import SantaFeProcess
 from lib.report import figures
 
 SHARE = "share recalled"
+PAIRS = (8, 32, 128)
 
 
 def looks_of(runs: Runs) -> dict[Network, dict[str, Any]]:
@@ -31,8 +32,10 @@ def draw_lengths(axes: Axes, runs: Runs) -> None:
         means = np.array([np.mean(shares) for shares in there.values()])
         reach = np.abs(np.array([[min(shares), max(shares)] for shares in there.values()]).T - means)
         axes.errorbar(list(there), means, yerr=reach, capsize=2, label=network.name, **look)
-    axes.set_xscale("log", base=2)
+    axes.set_xscale("log")
     axes.set(xlabel="pairs in a document", ylabel=SHARE, ylim=(None, 1.02))
+    axes.set_xticks(PAIRS, [str(pairs) for pairs in PAIRS])
+    axes.minorticks_off()
     if axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
