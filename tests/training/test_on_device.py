@@ -19,10 +19,11 @@ import lib.training
 from experiments.books.task import DocumentWindows
 from experiments.gaussians.continuous import LAYERS
 from experiments.gaussians.task import GaussianPrediction
+from experiments.key_values.task import KeyValues
 from experiments.ngram_rules.task import EXAMPLES, REDUCTIONS, SentencePrediction
 from lib import ROOT
 from lib.models import create
-from lib.processes import CopyTask, HierarchicalGaussian
+from lib.processes import CopyTask, HierarchicalGaussian, SantaFeProcess
 from lib.training import CarriedText, FitSettings, NextToken, StepLabels, fit
 from lib.training.settings import PRECISIONS
 from tests.models.rehearsed_networks import VOCABULARY, gaussian_network, tokens_in_rows
@@ -32,6 +33,7 @@ DOCUMENTS = [np.random.default_rng(3).integers(VOCABULARY, size=size) for size i
 TEXT = np.random.default_rng(4).integers(VOCABULARY, size=81)
 SENTENCES = [[0, 1, 2, 3], [2, 2], [3, 0, 1], [1, 1], [0, 3]]
 GAUSSIAN, COPY = HierarchicalGaussian(2), CopyTask(3, symbols=3, recall=2)
+FACTS = SantaFeProcess(0.7, topics=4, values=3)
 
 
 class Lesson(NamedTuple):
@@ -51,6 +53,9 @@ def lessons() -> dict[str, Lesson]:
     def reader() -> Any:
         return create("lstm", VOCABULARY, 4, seed=5).double()
 
+    def recaller() -> Any:
+        return create("mamba", FACTS.values + FACTS.topics, 4, size=3, seed=5).double()
+
     def penalty(model: Any) -> Tensor:
         return model.head.weight.square().sum()
 
@@ -64,6 +69,7 @@ def lessons() -> dict[str, Lesson]:
         "DocumentWindows": Lesson(windows, network),
         "CarriedText": Lesson(lambda: CarriedText(TEXT, TEXT, window=5, reset=0.3), reader),
         "StepLabels": Lesson(lambda: StepLabels(COPY, updates=3, validation=5, scored=COPY.recall_steps), labeller),
+        "KeyValues": Lesson(lambda: KeyValues(FACTS, 5, updates=3, validation=4), recaller),
     }
     for examples in EXAMPLES:
         for reduction in REDUCTIONS:
