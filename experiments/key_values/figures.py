@@ -15,7 +15,7 @@ from lib.processes import SantaFeProcess
 from lib.report import figures
 
 SHARE = "share recalled"
-PAIRS = (8, 32, 128)
+PAIRS, NUMBERS = (8, 32, 128, 512), (128, 512, 2048, 8192, 32768)  # at the ticks
 
 
 def looks_of(runs: Runs) -> dict[Network, dict[str, Any]]:
@@ -34,8 +34,7 @@ def draw_lengths(axes: Axes, runs: Runs) -> None:
         axes.errorbar(list(there), means, yerr=reach, capsize=2, label=network.name, **look)
     axes.set_xscale("log")
     axes.set(xlabel="pairs in a document", ylabel=SHARE, ylim=(None, 1.02))
-    axes.set_xticks(PAIRS, [str(pairs) for pairs in PAIRS])
-    axes.minorticks_off()
+    _ticks(axes, PAIRS)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
@@ -73,10 +72,19 @@ def draw_carried(axes: Axes, runs: Runs) -> None:
             **style,
         )
     axes.set_xscale("log")
+    _ticks(axes, NUMBERS)
     axes.set(xlabel="numbers in the state", ylabel="facts carried across the middle")
     if axes.get_legend_handles_labels()[0]:
         axes.axhline(runs[0].result["shared"], color="#444444", linewidth=0.8, linestyle=(0, (1, 1)))
         axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+
+def _ticks(axes: Axes, places: Sequence[int]) -> None:
+    """These in plain numbers, as far as they lie between the ends of the axis."""
+    low, high = axes.get_xlim()
+    shown = [place for place in places if low <= place <= high]
+    axes.set_xticks(shown, [f"{place:,}" for place in shown])
+    axes.minorticks_off()
 
 
 def _bin(ends: Sequence[int]) -> str:

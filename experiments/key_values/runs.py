@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.key_values.yardsticks import recallable
 from lib.models.catalogue import NAMES
 from lib.processes import SantaFeProcess
 from lib.report.gate import Plateau, Training, plateau_of, usual_budget
@@ -36,10 +35,6 @@ class Network:
     @property
     def name(self) -> str:
         return NAMES[self.architecture] + (f", size {self.size}" if self.size else "")
-
-    @property
-    def usual(self) -> bool:
-        return self.size in (0, USUAL_SIZE)
 
 
 @dataclass(frozen=True)
@@ -72,8 +67,9 @@ class FactRun:
 
     @property
     def share(self) -> float:
-        """Share of what can be recalled that is: 1 - excess / what a perfect memory saves."""
-        return 1.0 - self.excess / recallable(self.source, self.pairs)
+        """Share of what can be recalled that is: 1 - excess / what a perfect memory saves, of the very documents."""
+        saved = float(np.log(self.parameters["values"]) - np.mean(self.result["optimum_by_pair"]))
+        return 1.0 - self.excess / saved
 
     @property
     def training(self) -> Training:

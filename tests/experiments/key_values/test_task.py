@@ -111,6 +111,8 @@ def by_enumeration(keeps: Any, pairs: int) -> float:
 def test_yardsticks_are_sums_over_all_documents(pairs: int) -> None:
     best = by_enumeration(lambda key, age: True, pairs)
     assert optimum(SMALL, pairs) == pytest.approx(best, rel=1e-12)
+    one_too_many = float(np.log(4) * unseen(SMALL, pairs + 1)[1:].mean())  # t in the place of t - 1
+    assert one_too_many != pytest.approx(best, rel=0.01)
     assert recallable(SMALL, pairs) == pytest.approx(np.log(4) - best, rel=1e-9, abs=1e-12)
     for kept in range(4):
         span = by_enumeration(lambda key, age, kept=kept: age <= kept, pairs) - best
