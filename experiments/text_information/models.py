@@ -32,6 +32,7 @@ class Model(RunParameters):
     kind: Literal["character_lstm", "smollm2", "network"]
     name: str = ""  # of the character LSTM
     start: str | None = NEUTRAL  # what every sequence is taken to follow; null: no law of a first token
+    precision: Literal["float32", "bfloat16"] = "float32"  # of the products in the layers of SmolLM2
     columns: int | None = Field(70, ge=1)  # of the lines that a character LSTM reads; null: a paragraph is a line
     architecture: str = "lstm"
     width: int = Field(64, ge=1)
@@ -133,7 +134,7 @@ def _by_character_lstm(model: Model, measured: Sequence[str], longest: int, devi
 
 
 def _by_language_model(model: Model, measured: Sequence[str], device: str) -> Reading:
-    scorer = load_smollm2(start=model.start or SEPARATOR, device=device)
+    scorer = load_smollm2(start=model.start or SEPARATOR, precision=model.precision, device=device)
     encoded = [scorer.encode(text) for text in measured]
     starts = [piece.starts_at(sentence_starts(text)) for piece, text in zip(encoded, measured, strict=True)]
     documents = [piece.tokens for piece in encoded]

@@ -171,6 +171,8 @@ def variant_of(parameters: Record) -> str:
         found.append(f"after {model.start}")
     if parameters["opening"] != OPENING[model.kind]:
         found.append(f"opening of {parameters['opening']}")
+    if model.kind != "network" and parameters["corpus"] == "sotu":
+        found.append("on the speeches")
     if parameters["starts"] != "sentence":
         found.append("windows anywhere")
     return ", ".join(found)

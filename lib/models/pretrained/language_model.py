@@ -7,7 +7,7 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ from lib.models.scoring import logarithms, token_rows
 from lib.processes.corpora.loading import CorpusUnavailable
 from lib.processes.corpora.model_files import model_file
 
+Precision = Literal["float32", "bfloat16"]
+HEAD_CELLS = 2**21  # logits held at a time: 8 MiB, what a cache holds
 SMOLLM2 = ("smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
 PROBE = "It was a dark night, and the old man walked slowly down the road to the village where he had been born."
 
@@ -39,9 +41,11 @@ class LanguageModel:
     """A causal model of transformers with its tokenizer: ln q(w_t | w_<t, start) of tokens.
 
     start: text of the one token that every sequence is taken to follow; None takes the tokenizer's begin-of-sequence
-    token. cells: logits held at a time. ``ValueError`` if tokenizer and model do not belong together: more tokens than
-    the model has, far fewer, or a plain English sentence that costs more than 3/4 ln(vocabulary) nats a token
-    (`check_sentence` false leaves this test out, for untrained models and other languages).
+    token. precision: of the products of the layers, "float32" or "bfloat16"; what is added up and the logits are in
+    float32 either way. cells: hidden numbers held at a time. ``ValueError`` for another precision, and if tokenizer and
+    model do not belong together: more tokens than the model has, far fewer, or a plain English sentence that costs more
+    than 3/4 ln(vocabulary) nats a token (`check_sentence` false leaves this test out, for untrained models and other
+    languages).
     """
 
     def __init__(
@@ -50,12 +54,15 @@ class LanguageModel:
         tokenizer: Any,
         *,
         start: str | None = None,
+        precision: Precision = "float32",
         device: torch.device | str = "cpu",
         cells: int = 2**25,
         check_sentence: bool = True,
     ) -> None:
+        if precision not in ("float32", "bfloat16"):
+            raise ValueError(f"precision: 'float32' or 'bfloat16' is allowed, got {precision!r}")
         self.model, self.tokenizer = model.to(device).eval(), tokenizer
-        self.device, self.cells = torch.device(device), cells
+        self.device, self.cells, self.precision = torch.device(device), cells, precision
         self.head = model.get_output_embeddings()
         self.vocabulary = int(self.head.weight.shape[0])
         _require_same_size(len(tokenizer), self.vocabulary)
@@ -75,32 +82,71 @@ class LanguageModel:
         return Encoded(np.array(found["input_ids"], dtype=np.int64), offsets[:, 0], offsets[:, 1])
 
     def log_probabilities(self, tokens: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
-        """ln q(w_t | w_<t, start) of tokens (rows, time), nats, the same shape; row by row.
+        """ln q(w_t | w_<t, start) of tokens (rows, time), nats, the same shape.
 
-        Logits are formed for a part of the row at a time. ``ValueError`` for other shapes, tokens outside the
+        Logits are formed for a part of the rows at a time. ``ValueError`` for other shapes, tokens outside the
         vocabulary, and rows longer than the context less one.
         """
-        array = token_rows(tokens, self.vocabulary)
-        if array.shape[1] + 1 > self.context:
-            raise ValueError(f"tokens: rows of at most {self.context - 1} tokens are allowed, got {array.shape[1]}")
-        result = np.empty(array.shape)
-        together = max(1, self.cells // (array.shape[1] * 4096))  # rows: attention and hidden states, not logits
-        for begin in range(0, len(array), together):
-            batch = torch.from_numpy(array[begin : begin + together]).to(self.device)
-            with torch.no_grad():
-                result[begin : begin + together] = self._scored(batch)
-        return result
+        return self.continued(tokens, [], [])[0]
 
-    def _scored(self, batch: torch.Tensor) -> NDArray[np.float64]:
+    def continued(
+        self, tokens: NDArray[np.integer[Any]], cuts: Sequence[int], others: Sequence[NDArray[np.integer[Any]]]
+    ) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
+        """ln q of tokens (rows, time), and of every one of `others` (rows, n) after the first `cut` >= 1 tokens, nats.
+
+        Keys and values of the shared beginning are computed once, where the model keeps them all. ``ValueError`` for
+        what `log_probabilities` refuses, for cuts outside 1 .. time, and numbers of rows or of blocks that differ.
+        """
+        array, blocks = token_rows(tokens, self.vocabulary), [token_rows(other, self.vocabulary) for other in others]
+        if len(cuts) != len(blocks) or any(not 1 <= cut <= array.shape[1] for cut in cuts):
+            raise ValueError(f"cuts: one for each of {len(blocks)} blocks, 1 .. {array.shape[1]}, got {list(cuts)}")
+        if any(len(block) != len(array) for block in blocks):
+            raise ValueError(f"others: blocks of {len(array)} rows are needed, got {[len(block) for block in blocks]}")
+        longest = max([array.shape[1], *(cut + block.shape[1] for cut, block in zip(cuts, blocks, strict=True))])
+        if longest + 1 > self.context:
+            raise ValueError(f"tokens: rows of at most {self.context - 1} tokens are allowed, got {longest}")
+        result, after = np.empty(array.shape), [np.empty(block.shape) for block in blocks]
+        together = max(1, self.cells // (longest * 4096))  # rows: attention and hidden states, not logits
+        with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
+            for begin in range(0, len(array), together):
+                rows = slice(begin, begin + together)
+                found, kept = self._scored(array[rows], keep=bool(blocks))
+                result[rows] = found
+                for place in sorted(range(len(cuts)), key=lambda place: -cuts[place]):  # what is kept grows shorter
+                    cut, block = cuts[place], blocks[place][rows]
+                    if kept is not None:
+                        if (surplus := kept.get_seq_length() - cut) > 0:
+                            kept.crop(-surplus)
+                        after[place][rows] = self._scored(block, array[rows, cut - 1], kept)[0]
+                    else:
+                        whole = np.concatenate([array[rows, :cut], block], axis=1)
+                        after[place][rows] = self._scored(whole)[0][:, cut:]
+        return result, after
+
+    def _scored(
+        self,
+        rows: NDArray[np.int64],
+        before: NDArray[np.int64] | None = None,
+        past: Any = None,
+        *,
+        keep: bool = False,
+    ) -> tuple[NDArray[np.float64], Any]:
+        """ln q of rows after one more token each and what `past` has read; what was read, if it is asked for and can
+        be taken back to any length.
+        """
+        batch = torch.from_numpy(rows).to(self.device)
         start = torch.full_like(batch[:, :1], self.start)
-        read = torch.cat([start, batch[:, :-1]], dim=1)
-        hidden = self.model.base_model(input_ids=read, use_cache=False).last_hidden_state
-        step = max(1, self.cells // (len(batch) * self.vocabulary))
-        parts = [
-            logarithms(self.head(hidden[:, begin : begin + step]), batch[:, begin : begin + step])
-            for begin in range(0, batch.shape[1], step)
-        ]
-        return np.concatenate(parts, axis=1)
+        first = start if before is None else torch.from_numpy(np.ascontiguousarray(before)[:, None]).to(self.device)
+        read = torch.cat([first, batch[:, :-1]], dim=1)
+        found = self.model.base_model(input_ids=read, past_key_values=past, use_cache=keep or past is not None)
+        hidden, step = found.last_hidden_state, max(1, HEAD_CELLS // (len(batch) * self.vocabulary))
+        with torch.autocast(self.device.type, enabled=False):
+            parts = [
+                logarithms(self.head(hidden[:, begin : begin + step].float()), batch[:, begin : begin + step])
+                for begin in range(0, batch.shape[1], step)
+            ]
+        kept = getattr(found, "past_key_values", None) if keep else None
+        return np.concatenate(parts, axis=1), kept if _can_be_cropped(kept) else None
 
     def _number_of(self, start: str | None) -> int:
         if start is None:
@@ -173,6 +219,12 @@ def require_packages(*names: str) -> Any:
 def missing_packages(names: Sequence[str]) -> list[str]:
     """Those that are not installed."""
     return [name for name in names if importlib.util.find_spec(name) is None]
+
+
+def _can_be_cropped(kept: Any) -> bool:
+    """Whether all keys and values are there: no sliding window, no state that is overwritten."""
+    layers = getattr(kept, "layers", None)
+    return bool(layers) and all(type(layer).__name__ == "DynamicLayer" for layer in layers)
 
 
 def _require_same_size(tokens: int, rows: int) -> None:
