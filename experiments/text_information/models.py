@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from lib.information.documents.block_scores import Scorer
+from lib.measure.models import numbers_held
 from lib.models import create
 from lib.models.pretrained import Characters, load_character_lstm, load_smollm2
 from lib.models.scoring import NetworkScorer
@@ -70,7 +71,7 @@ def read(
     A network is trained on `others`. ``ValueError`` for documents that are too short, before any training.
     """
     if model.kind == "smollm2":
-        return _by_language_model(model, measured, device)
+        return _by_language_model(model, measured, longest, device)
     if model.kind == "character_lstm":
         return _by_character_lstm(model, measured, longest, device)
     coded = _by_pairs(model, measured, others) if model.merges else _by_characters(model, measured, others)
@@ -133,12 +134,17 @@ def _by_character_lstm(model: Model, measured: Sequence[str], longest: int, devi
     return Reading(scorer, documents, starts, {**report, "characters_per_token": 1.0})
 
 
-def _by_language_model(model: Model, measured: Sequence[str], device: str) -> Reading:
+def _by_language_model(model: Model, measured: Sequence[str], longest: int, device: str) -> Reading:
     scorer = load_smollm2(start=model.start or SEPARATOR, precision=model.precision, device=device)
     encoded = [scorer.encode(text) for text in measured]
     starts = [piece.starts_at(sentence_starts(text)) for piece, text in zip(encoded, measured, strict=True)]
     documents = [piece.tokens for piece in encoded]
-    report = {"vocabulary": scorer.vocabulary, **_length_of_tokens(measured, documents)}
+    report = {
+        "vocabulary": scorer.vocabulary,
+        "parameter_count": sum(parameter.numel() for parameter in scorer.model.parameters()),
+        "state_size": numbers_held(scorer.model.config, longest // 2),
+        **_length_of_tokens(measured, documents),
+    }
     return Reading(scorer, documents, starts, report)
 
 

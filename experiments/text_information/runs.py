@@ -168,7 +168,7 @@ def variant_of(parameters: Record) -> str:
         known = {None: "no beginning", "\n": "after a line break"}
         found.append(known.get(model.start, "another beginning"))
     if model.kind == "smollm2" and model.start not in (None, NEUTRAL, "<|endoftext|>"):
-        found.append(f"after {model.start}")
+        found.append("after an instruction marker" if model.start == "<|im_start|>" else "after another token")
     if parameters["opening"] != OPENING[model.kind]:
         found.append(f"opening of {parameters['opening']}")
     if model.kind != "network" and parameters["corpus"] == "sotu":

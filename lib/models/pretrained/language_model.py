@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -107,7 +108,7 @@ class LanguageModel:
             raise ValueError(f"tokens: rows of at most {self.context - 1} tokens are allowed, got {longest}")
         result, after = np.empty(array.shape), [np.empty(block.shape) for block in blocks]
         together = max(1, self.cells // (longest * 4096))  # rows: attention and hidden states, not logits
-        with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
+        with torch.no_grad(), self._products(torch.bfloat16):
             for begin in range(0, len(array), together):
                 rows = slice(begin, begin + together)
                 found, kept = self._scored(array[rows], keep=bool(blocks))
@@ -140,13 +141,20 @@ class LanguageModel:
         read = torch.cat([first, batch[:, :-1]], dim=1)
         found = self.model.base_model(input_ids=read, past_key_values=past, use_cache=keep or past is not None)
         hidden, step = found.last_hidden_state, max(1, HEAD_CELLS // (len(batch) * self.vocabulary))
-        with torch.autocast(self.device.type, enabled=False):
+        with self._products(None):
+            hidden = hidden.to(self.head.weight.dtype)
             parts = [
-                logarithms(self.head(hidden[:, begin : begin + step].float()), batch[:, begin : begin + step])
+                logarithms(self.head(hidden[:, begin : begin + step]), batch[:, begin : begin + step])
                 for begin in range(0, batch.shape[1], step)
             ]
         kept = getattr(found, "past_key_values", None) if keep else None
         return np.concatenate(parts, axis=1), kept if _can_be_cropped(kept) else None
+
+    def _products(self, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
+        """Where products are in this precision, if the model was asked for another than its own; None: in its own."""
+        if self.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype, enabled=dtype is not None)
 
     def _number_of(self, start: str | None) -> int:
         if start is None:

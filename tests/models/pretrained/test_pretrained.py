@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from lib.information.documents.block_scores import score_blocks
+from lib.information.documents.windows import Windows
 from lib.models.pretrained import Characters, LanguageModel, language_model, load_character_lstm, load_language_model
 from lib.models.pretrained.character_lstm import character_lstm_names, lstm_of_basic_cells
 from lib.models.pretrained.language_model import Encoded, load_smollm2
@@ -218,6 +221,66 @@ def test_log_probabilities_of_a_language_model_are_those_of_its_logits_in_any_ba
     words.bos_token_id = None
     with pytest.raises(ValueError, match="no begin-of-sequence token"):
         LanguageModel(model, words, check_sentence=False)
+
+
+def sliding_llama(rows):
+    """Keeps the last four tokens alone, so that its state cannot be taken back."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(1)
+    config = transformers.MistralConfig(vocab_size=rows, hidden_size=16, intermediate_size=16, num_hidden_layers=2,
+                                        num_attention_heads=2, num_key_value_heads=2, sliding_window=4)  # fmt: skip
+    return transformers.MistralForCausalLM(config)
+
+
+@pytest.mark.parametrize("make", [tiny_llama, sliding_llama])
+@pytest.mark.parametrize("cells", [1, 2**20])
+def test_what_follows_a_shared_beginning_is_scored_as_if_it_were_read_anew(make, cells):
+    model, random = make(8), np.random.default_rng(0)
+    q = LanguageModel(model, Words(list("abcdefg")), start="c", cells=cells, check_sentence=False)
+    rows, cuts = random.integers(0, 8, (3, 16)), [9, 1, 16, 4, 9]
+    others = [random.integers(0, 8, (3, 1 + place)) for place in range(len(cuts))]
+    whole, after = q.continued(rows, cuts, others)
+    np.testing.assert_allclose(whole, q.log_probabilities(rows), atol=2e-6)
+    for cut, other, found in zip(cuts, others, after, strict=True):
+        anew = q.log_probabilities(np.concatenate([rows[:, :cut], other], axis=1))[:, cut:]
+        np.testing.assert_allclose(found, anew, atol=2e-6)
+    assert not np.allclose(after[0], q.log_probabilities(others[0]), atol=1e-3)  # the beginning is heard
+
+
+def test_blocks_of_a_language_model_score_as_those_of_a_scorer_without_memory():
+    q = LanguageModel(tiny_llama(8), Words(list("abcdefg")), start="c", check_sentence=False)
+    random = np.random.default_rng(0)
+    windows = Windows(random.integers(0, 8, (6, 24)), np.repeat(np.arange(3), 2), np.zeros(6, dtype=np.int64))
+    forgetful = SimpleNamespace(vocabulary=8, log_probabilities=q.log_probabilities)
+    found, expected = (score_blocks(scorer, windows, [2, 4, 8], [2, 3], progress=False) for scorer in (q, forgetful))
+    for name in ("joint", "opening", "rest", "strange"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-5)
+
+
+def test_products_in_bfloat16_change_little_and_the_logits_stay_whole():
+    model, words = tiny_llama(8), Words(list("abcdefg"))
+    rows = np.random.default_rng(0).integers(0, 8, (3, 16))
+    plain, rough = (
+        LanguageModel(model, words, start="c", precision=precision, check_sentence=False).log_probabilities(rows)
+        for precision in ("float32", "bfloat16")
+    )
+    assert 0 < np.abs(rough - plain).max() < 0.01
+    with pytest.raises(ValueError, match="'float32' or 'bfloat16' is allowed, got 'int8'"):
+        LanguageModel(model, words, precision="int8", check_sentence=False)
+
+
+def test_cuts_and_blocks_that_do_not_belong_together_are_refused():
+    q = LanguageModel(tiny_llama(8), Words(list("abcdefg")), start="c", check_sentence=False)
+    rows = np.zeros((2, 8), dtype=np.int64)
+    for cuts, others, message in (
+        ([1], [], "one for each of 0 blocks"),
+        ([0], [rows], r"1 \.\. 8, got \[0\]"),
+        ([9], [rows], r"1 \.\. 8, got \[9\]"),
+        ([4], [rows[:1]], r"blocks of 2 rows are needed, got \[1\]"),
+        ([8], [np.zeros((2, 56), dtype=np.int64)], "at most 63 tokens"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            q.continued(rows, cuts, others)
 
 
 def test_tokens_that_carry_the_blank_before_a_sentence_start_it():
