@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from experiments.text_information.quality import Line
 from experiments.text_information.runs import PUBLISHED, Curve, TextRun
 from experiments.text_information.statements import change_by_correction, exponent
 from lib.models.catalogue import NAMES
@@ -73,7 +74,7 @@ def draw_quality(axes: Axes, runs: Sequence[TextRun], estimator: str) -> None:
             if points:
                 x, y = np.array([loss for loss, _ in points]), np.array([beta.value for _, beta in points])
                 ends = np.array([beta.ends for _, beta in points])
-                label = NAMES.get(family, family) + (", byte pairs" if pairs else "")
+                label = NAMES.get(family, family) + (", longer tokens" if pairs else "")
                 style = {**look, "linestyle": "none", "markerfacecolor": fill, "markersize": 6}
                 axes.errorbar(x, y, np.abs(ends - y[:, None]).T, **style, capsize=2, linewidth=1, label=label)
     for law in PUBLISHED:
@@ -83,6 +84,17 @@ def draw_quality(axes: Axes, runs: Sequence[TextRun], estimator: str) -> None:
             )
     axes.axhline(0.0, color="#999999", linewidth=0.6)
     axes.set(xlabel="loss (nats per character)")
+
+
+def draw_line(axes: Axes, line: Line | None, end: float) -> None:
+    """A line through exponents and the band of one more model, from the worst of its models to a loss of `end`."""
+    if line is None:
+        return
+    losses = np.linspace(line.losses.max(), end, 40)
+    found = [line.at(float(loss)) for loss in losses]
+    axes.plot(losses, [beta.value for beta in found], color=GREY, linewidth=1)
+    low, high = np.array([beta.ends for beta in found]).T
+    axes.fill_between(losses, low, high, color=GREY, alpha=0.15, linewidth=0)
 
 
 def draw_splits(axes: Axes, run: TextRun, estimator: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from experiments.text_information.quality import Line
 from experiments.text_information.runs import Curve, TextRun
 from experiments.text_information.statements import exponent
 from lib.information.intervals import UNKNOWN, Interval
@@ -41,6 +42,17 @@ def information_table(runs: Sequence[TextRun], estimators: Sequence[str] = ("dir
         *((rf"$\hat\beta$, {ESTIMATORS[key]}", partial(_exponent, estimator=key)) for key in estimators),
     ]
     return table(columns, runs)
+
+
+def extrapolation_table(lines: Mapping[str, Line | None], losses: Sequence[float]) -> str:
+    """The slope of a line through exponents, and what it says of one more model at these losses."""
+    heads = ["", "models", "slope a nat", *(rf"$\hat\beta$ at {loss:g} nats a character" for loss in losses)]
+    rows = [
+        [ESTIMATORS[key], line.losses.size, f"{line.slope:.2f}", *(f"{line.at(loss):.2f}" for loss in losses)]
+        for key, line in lines.items()
+        if line is not None
+    ]
+    return markdown_table(heads, rows)
 
 
 def split_table(runs: Sequence[TextRun], estimator: str) -> str:

@@ -154,7 +154,8 @@ class LanguageModel:
         """Where products are in this precision, if the model was asked for another than its own; None: in its own."""
         if self.precision == "float32":
             return nullcontext()
-        return torch.autocast(self.device.type, dtype, enabled=dtype is not None)
+        products: AbstractContextManager[Any] = torch.autocast(self.device.type, dtype, enabled=dtype is not None)
+        return products
 
     def _number_of(self, start: str | None) -> int:
         if start is None:
@@ -231,7 +232,7 @@ def missing_packages(names: Sequence[str]) -> list[str]:
 
 def _can_be_cropped(kept: Any) -> bool:
     """Whether all keys and values are there: no sliding window, no state that is overwritten."""
-    layers = getattr(kept, "layers", None)
+    layers = getattr(kept, "layers", None) or []
     return bool(layers) and all(type(layer).__name__ == "DynamicLayer" for layer in layers)
 
 
