@@ -4,13 +4,16 @@
 
 Beside ours: torch.nn.LSTM with the same weights, used as its documentation shows, and steps one by one as one has to
 take them when text is generated. All give the same log-probabilities, which is checked first. Then whole windows: every
-length and split at once (lib.information.documents.block_scores) against one length at a time. The ways take turns;
-medians count. OMP_NUM_THREADS sets the threads. CUDA is timed too, if it is there.
+length and split at once (lib.information.documents.block_scores) against one length at a time. Then windows of novels
+under SmolLM2, if it is at hand (`python -m lib data fetch smollm2`): beginnings that blocks share read once or anew,
+products in float32 or bfloat16, and by how much the estimates of information move. The ways take turns; medians count.
+OMP_NUM_THREADS sets the threads. CUDA is timed too, if it is there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -20,9 +23,9 @@ from numpy.typing import NDArray
 from plain_networks import devices, finish
 from training import seconds_in_turn
 
-from lib.information.documents.block_scores import score_blocks
+from lib.information.documents.block_scores import BlockScores, score_blocks
 from lib.information.documents.windows import Windows
-from lib.models.pretrained import load_character_lstm
+from lib.models.pretrained import load_character_lstm, load_smollm2
 from lib.models.scoring import NetworkScorer
 from lib.processes import corpora
 from lib.report import benchmarks
@@ -92,13 +95,56 @@ def many_lengths(model: Any, windows: Windows, device: str) -> dict[str, Callabl
     }
 
 
+def language_model(windows: int, length: int, repeats: int, patience: float, device: str) -> dict[str, list[Any]]:
+    """Seconds of all blocks of these windows of SmolLM2's tokens, and what bfloat16 does to the estimates, in nats."""
+    try:
+        scorer = load_smollm2(device=device, download=False)
+        novels = corpora.load("books").documents[:windows]
+    except (ValueError, corpora.CorpusUnavailable) as error:
+        click.echo(f"SmolLM2 is left out: {error}")
+        return {}
+    rows = np.stack([scorer.encode(novel[100_000 : 100_000 + 8 * length]).tokens[:length] for novel in novels])
+    cut = Windows(rows, np.arange(len(rows)), np.zeros(len(rows), dtype=np.int64))
+    splits = 2 ** np.arange(1, int(np.log2(length)))
+    anew = SimpleNamespace(vocabulary=scorer.vocabulary, log_probabilities=scorer.log_probabilities)
+
+    def call(reader: Any, precision: Any) -> Callable[[], BlockScores]:
+        def scored() -> BlockScores:
+            scorer.precision = precision
+            return score_blocks(reader, cut, splits, [2, 3, 4], documents_at_once=len(rows), progress=False)
+
+        return scored
+
+    ways = {OURS: call(scorer, "bfloat16"), "float32": call(scorer, "float32"), "float32, anew": call(anew, "float32")}
+    found = {way: scored() for way, scored in ways.items()}
+    np.testing.assert_allclose(found["float32"].vclub(), found["float32, anew"].vclub(), atol=0.05)
+    moved = []
+    for name, values in {way: (scores.direct(), scores.vclub()) for way, scores in found.items()}.items():
+        for estimator, one, plain in zip(
+            ("direct", "vCLUB"), values, (found["float32"].direct(), found["float32"].vclub()), strict=True
+        ):
+            change = np.abs((one - plain)[:, -1, 0].mean())
+            spread = plain[:, -1, 0].std(ddof=1) / np.sqrt(len(rows))
+            moved.append({"products": name, "estimator": estimator, "moved (nats)": float(change),
+                          "standard error of the windows (nats)": float(spread)})  # fmt: skip
+    seconds = seconds_in_turn(ways, repeats, patience)
+    return {
+        f"Seconds for {len(rows)} windows of {length} tokens under SmolLM2, {device}": [
+            {"network": "SmolLM2"} | seconds
+        ],
+        f"What the precision of products moves at L = {length}, {device}": moved,
+    }
+
+
 @click.command(help=__doc__)
 @click.option("--name", default="charlotte_bronte", show_default=True, help="Which network.")
 @click.option("--rows", default=32, show_default=True, help="Windows scored together.")
 @click.option("--length", default=1024, show_default=True, help="Characters of a window.")
 @click.option("--repeats", default=5, show_default=True, help="Timed runs; the median counts.")
 @click.option("--patience", default=10.0, show_default=True, help="Seconds from which one timed run is enough.")
-def main(name: str, rows: int, length: int, repeats: int, patience: float) -> None:
+@click.option("--novels", default=8, show_default=True, help="Windows of SmolLM2, one of each novel; 0: none.")
+@click.option("--tokens-of-window", default=256, show_default=True, help="Their length.")
+def main(name: str, rows: int, length: int, repeats: int, patience: float, novels: int, tokens_of_window: int) -> None:
     network = load_character_lstm(name)
     text = network.encode(corpora.load("sotu").text[: 2 * rows * length], "simplify")[: rows * length]
     tokens = text.reshape(rows, length)
@@ -115,6 +161,8 @@ def main(name: str, rows: int, length: int, repeats: int, patience: float) -> No
         tables[f"Thousand characters a second, {device}"] = [{"network": name} | row]
         seconds = seconds_in_turn(many_lengths(model, windows, device), repeats, patience)
         tables[f"Seconds for {rows} windows at all lengths and three ratios, {device}"] = [{"network": name} | seconds]
+        if novels:
+            tables |= language_model(novels, tokens_of_window, repeats, patience, device)
         click.echo(str(tables))
     recorded = benchmarks.record(
         benchmarks.FOLDER / "scoring.json",

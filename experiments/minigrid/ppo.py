@@ -23,6 +23,7 @@ from experiments.minigrid.acting import ACTING, Environment, Processes, as_tenso
 from experiments.minigrid.agent import Agent
 from lib.runs.training import RunParameters
 from lib.training.checkpoint import load_checkpoint, optimizer_tensors, restore_optimizer, save_checkpoint
+from lib.training.settings import has_fused_step
 
 
 class Settings(RunParameters):
@@ -120,7 +121,9 @@ def train(
     configuration. Cost: updates x processes x frames x (epochs + 1) steps of the network.
     """
     processes = Processes([make() for _ in range(settings.processes)], seed)
-    optimizer = torch.optim.Adam(agent.parameters(), lr=settings.learning_rate, eps=settings.epsilon)
+    parameters = list(agent.parameters())
+    fused = has_fused_step(parameters)
+    optimizer = torch.optim.Adam(parameters, lr=settings.learning_rate, eps=settings.epsilon, fused=fused)
     described = {**(configuration or {}), "settings": settings.model_dump(), "seed": seed}
     course, device = Course(), agent.device
     begins = torch.ones(settings.processes, dtype=torch.bool, device=device)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import torch
@@ -70,26 +70,27 @@ class FitSettings(BaseModel):
         return self.epochs + self.newton
 
     def make_optimizer(self, parameters: Any, slow: Any = (), embedding: Any = ()) -> torch.optim.Optimizer:
-        """The optimizer over `parameters`, at the initial learning rate.
+        """The optimizer over `parameters`, at the initial learning rate; one kernel a step of Adam where there is one.
 
         Those of them that are `slow` make a second group, which says in "fraction" what its rate is to be times, and
         those of the `embedding` a last one if they have a decay of their own.
         """
         own = {"weight_decay": self.weight_decay + 2 * self.embedding_decay} if self.embedding_decay else {}
         groups = [({id(p) for p in slow}, {"fraction": self.slow_fraction}), ({id(p) for p in embedding if own}, own)]
+        parameters = trained = list(parameters)
         if any(marks for marks, _ in groups):
-            parameters = list(parameters)
             named = [{"params": [p for p in parameters if id(p) in marks], **own} for marks, own in groups if marks]
             marked = groups[0][0] | groups[1][0]
             parameters = [{"params": [p for p in parameters if id(p) not in marked]}, *named]
         rate, decay, betas = self.learning_rate, self.weight_decay, (0.9, self.beta2)
+        one_kernel = has_fused_step(trained)
         match self.optimizer:
             case "rmsprop":
                 return torch.optim.RMSprop(parameters, lr=rate, alpha=self.alpha, eps=self.epsilon, weight_decay=decay)
             case "adam":
-                return torch.optim.Adam(parameters, lr=rate, betas=betas, weight_decay=decay)
+                return torch.optim.Adam(parameters, lr=rate, betas=betas, weight_decay=decay, fused=one_kernel)
             case "adamw":
-                return torch.optim.AdamW(parameters, lr=rate, betas=betas, weight_decay=decay)
+                return torch.optim.AdamW(parameters, lr=rate, betas=betas, weight_decay=decay, fused=one_kernel)
             case _:
                 return torch.optim.SGD(parameters, lr=rate, weight_decay=decay)
 
@@ -119,6 +120,11 @@ class FitSettings(BaseModel):
             torch.nn.utils.clip_grad_norm_(parameters, self.clip)
         else:
             torch.nn.utils.clip_grad_value_(parameters, self.clip)
+
+
+def has_fused_step(parameters: Iterable[Any]) -> bool:
+    """Whether a step of Adam is one kernel for these parameters: on a CPU and with CUDA it is."""
+    return {parameter.device.type for parameter in parameters} <= {"cpu", "cuda"}
 
 
 def _fault(fault: Any) -> str:

@@ -48,6 +48,35 @@ def test_rmsprop_is_the_one_of_keras():
     assert torch.allclose(x, value, rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("decoupled", [False, True])
+def test_adam_in_one_kernel_is_adam(dtype, decoupled):
+    # m <- 0.9 m + 0.1 g,  v <- b v + (1 - b) g^2,  x <- x - rate m / (1 - 0.9^t) / (sqrt(v / (1 - b^t)) + 1e-8);
+    # decay w: in g (Adam), or x <- (1 - rate w) x before the step (AdamW, Loshchilov and Hutter 2019)
+    rate, beta2, decay = 0.05, 0.99, 0.1
+    x = torch.tensor([1.0, -2.0, 0.3], dtype=dtype, requires_grad=True)
+    settings = FitSettings(
+        optimizer="adamw" if decoupled else "adam", learning_rate=rate, beta2=beta2, weight_decay=decay
+    )
+    optimizer = settings.make_optimizer([x])
+    assert optimizer.defaults["fused"]
+    value, m, v = x.detach().double().clone(), torch.zeros(3).double(), torch.zeros(3).double()
+    for t in range(1, 21):
+        optimizer.zero_grad()
+        (x**4).sum().backward()
+        optimizer.step()
+        gradient = 4 * value**3 + (0 if decoupled else decay * value)
+        value = value * (1 - rate * decay) if decoupled else value
+        m, v = 0.9 * m + 0.1 * gradient, beta2 * v + (1 - beta2) * gradient**2
+        value = value - rate * (m / (1 - 0.9**t)) / ((v / (1 - beta2**t)).sqrt() + 1e-8)
+    assert torch.allclose(x.double(), value, rtol=1e-11 if dtype == torch.float64 else 1e-4)
+
+
+def test_parameters_elsewhere_get_the_plain_step():
+    x = torch.zeros(3, device="meta", requires_grad=True)
+    assert not FitSettings(optimizer="adam").make_optimizer([x]).defaults["fused"]
+
+
 def test_the_cosine_falls_to_its_final_fraction_and_never_rises():
     settings = FitSettings(learning_rate=0.5, schedule="cosine", epochs=3)
     rates = [settings.learning_rate_at(step, 30) for step in range(30)]

@@ -139,7 +139,8 @@ class LanguageModel:
         start = torch.full_like(batch[:, :1], self.start)
         first = start if before is None else torch.from_numpy(np.ascontiguousarray(before)[:, None]).to(self.device)
         read = torch.cat([first, batch[:, :-1]], dim=1)
-        found = self.model.base_model(input_ids=read, past_key_values=past, use_cache=keep or past is not None)
+        known = {} if past is None else {"past_key_values": past}
+        found = self.model.base_model(input_ids=read, use_cache=keep or past is not None, **known)
         hidden, step = found.last_hidden_state, max(1, HEAD_CELLS // (len(batch) * self.vocabulary))
         with self._products(None):
             hidden = hidden.to(self.head.weight.dtype)

@@ -232,7 +232,15 @@ def sliding_llama(rows):
     return transformers.MistralForCausalLM(config)
 
 
-@pytest.mark.parametrize("make", [tiny_llama, sliding_llama])
+def tiny_mamba(rows):
+    """Keeps a state, and no tokens."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(2)
+    config = transformers.MambaConfig(vocab_size=rows, hidden_size=8, state_size=4, num_hidden_layers=1)
+    return transformers.MambaForCausalLM(config)
+
+
+@pytest.mark.parametrize("make", [tiny_llama, sliding_llama, tiny_mamba])
 @pytest.mark.parametrize("cells", [1, 2**20])
 def test_what_follows_a_shared_beginning_is_scored_as_if_it_were_read_anew(make, cells):
     model, random = make(8), np.random.default_rng(0)
