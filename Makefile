@@ -72,6 +72,7 @@ benchmarks: $(READY)
 	$(RUN) benchmarks/second_order.py
 	$(RUN) benchmarks/screening.py
 	$(RUN) benchmarks/training.py
+	$(RUN) benchmarks/stacking.py
 	$(RUN) benchmarks/generation.py
 	$(RUN) benchmarks/generation_growth.py
 	$(RUN) benchmarks/linear_recurrence.py
