@@ -142,8 +142,8 @@ def language_model(windows: int, length: int, repeats: int, patience: float, dev
 @click.option("--length", default=1024, show_default=True, help="Characters of a window.")
 @click.option("--repeats", default=5, show_default=True, help="Timed runs; the median counts.")
 @click.option("--patience", default=10.0, show_default=True, help="Seconds from which one timed run is enough.")
-@click.option("--novels", default=8, show_default=True, help="Windows of SmolLM2, one of each novel; 0: none.")
-@click.option("--tokens-of-window", default=256, show_default=True, help="Their length.")
+@click.option("--novels", default=6, show_default=True, help="Windows of SmolLM2, one of each novel; 0: none.")
+@click.option("--tokens-of-window", default=128, show_default=True, help="Their length.")
 def main(name: str, rows: int, length: int, repeats: int, patience: float, novels: int, tokens_of_window: int) -> None:
     network = load_character_lstm(name)
     text = network.encode(corpora.load("sotu").text[: 2 * rows * length], "simplify")[: rows * length]

@@ -106,9 +106,7 @@ def run(
     )
     share = COUNTED // len(reading.documents)
     opening_entropy = ngram_entropy([document[:share] for document in reading.documents], chosen.opening)
-    losses = -np.concatenate(
-        [reading.scorer.log_probabilities(rows) for rows in np.array_split(windows.tokens, len(windows) // 8 + 1)]
-    ).mean(axis=0)
+    losses = -scores.tokens.mean(axis=0)
     places = np.unique(np.geomspace(1, chosen.longest, 25).astype(int)) - 1
     result: dict[str, Any] = {
         **reading.report,

@@ -134,7 +134,7 @@ def measure_model(text: Text, name: str, context: int = 0, windows: int = 64, se
     counted = [_tokens(model, document) for document in text.head(COUNTED).documents]
     opening = ngram_entropy(counted, OPENING)
     values = {"direct": scores.direct(opening, WEIGHT)[:, :, 0], "vclub": scores.vclub()[:, :, 0]}
-    loss = -np.concatenate([model.log_probabilities(part) for part in np.array_split(rows, len(rows) // 4)]).mean(0)
+    loss = -scores.tokens.mean(axis=0)
     places = np.unique(np.geomspace(1, length, 25).astype(int)) - 1
     betas = {which: _beta(scores.lengths[:, 0], one, seed) for which, one in values.items()}
     lengths = scores.lengths[:, 0]

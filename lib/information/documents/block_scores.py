@@ -50,6 +50,7 @@ class BlockScores:
     opening: Floats  # (windows, splits), ln q of the first tokens of Y alone; NaN for a q without a first token
     rest: Floats  # (windows, splits, ratios), ln q of the others, given the tokens of Y before them
     strange: Floats  # (windows, splits, ratios), ln q(Y'|X), Y' the partner's
+    tokens: Floats  # (windows, length), ln q of every token of the window, given those before it
 
     @property
     def lengths(self) -> Integers:
@@ -148,7 +149,7 @@ def score_blocks(
     return BlockScores(cuts, factors, windows.documents, partners, **parts)
 
 
-_NAMES = ("joint", "opening", "rest", "strange")
+_NAMES = ("joint", "opening", "rest", "strange", "tokens")
 
 
 def _scored(
@@ -164,15 +165,14 @@ def _scored(
     fits = lengths <= tokens.shape[1]
     shape = (len(rows), *fits.shape)
     result = {name: np.full(shape[:2] if name == "opening" else shape, np.nan) for name in _NAMES}
-    longest = lengths[fits].max()
     blocks = [foreign[:, cut : lengths[index][fits[index]].max()] for index, cut in enumerate(cuts.tolist())]
     if hasattr(scorer, "continued"):  # reads what is shared once
-        read, after = scorer.continued(own[:, :longest], cuts.tolist(), blocks)
+        read, after = scorer.continued(own, cuts.tolist(), blocks)
     else:
         pairs = [np.concatenate([own[:, :cut], block], axis=1) for cut, block in zip(cuts, blocks, strict=True)]
-        read = scorer.log_probabilities(own[:, :longest])
+        read = scorer.log_probabilities(own)
         after = [scorer.log_probabilities(pair)[:, cut:] for cut, pair in zip(cuts, pairs, strict=True)]
-    whole = _running(read)
+    result["tokens"], whole = read, _running(read)
     for index, cut in enumerate(cuts.tolist()):
         good = fits[index]
         ends = lengths[index][good]
@@ -238,7 +238,8 @@ class BlockStore:
             path = self._path(number)
             if path.is_file():
                 with np.load(path, allow_pickle=False) as file:
-                    found[number] = {name: file[name] for name in file.files}
+                    if set(file.files) == set(_NAMES):
+                        found[number] = {name: file[name] for name in file.files}
         return found
 
     def keep(self, number: int, scores: Arrays) -> None:

@@ -87,6 +87,12 @@ def test_all_lengths_in_one_pass_are_what_one_length_at_a_time_gives(start, open
                 assert scores.opening[i, s] == pytest.approx(sum(alone[:opening]), abs=1e-10, nan_ok=True)
 
 
+def test_every_token_of_a_window_is_scored_on_the_way():
+    windows, scorer = chain_windows(6, 20), ChainScorer(CHAIN)
+    scores = score_blocks(scorer, windows, [2, 4], [2], opening=1, progress=False)  # blocks end at 8 of 20
+    np.testing.assert_array_equal(scores.tokens, scorer.log_probabilities(windows.tokens))
+
+
 def test_the_cost_is_what_the_docstring_says():
     scorer, windows = ChainScorer(CHAIN), chain_windows(6, 64)
     splits = [2, 4, 8, 16, 32]
