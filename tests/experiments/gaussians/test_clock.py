@@ -201,7 +201,7 @@ def test_runs_for_the_gate_are_no_seeds_and_rises_ignore_a_common_factor_of_both
     for by_length in clock.with_clock(clocked, "learned").values():
         for runs in by_length.values():
             assert len({run.seed for run in runs}) == len(runs) <= clock.SEEDS
-            assert {run.parameters["fit"]["epochs"] for run in runs} == {20}
+            assert {run.parameters["fit"]["epochs"] for run in runs} == {40}
     one = clock.network(clock.GPT2, "none")
     found = clock.rises(clock.with_clock(clocked, "none"), [one])[one]
     assert found == pytest.approx(BAD[256] - BAD[16], abs=0.01)
