@@ -44,6 +44,31 @@ def information_table(runs: Sequence[TextRun], estimators: Sequence[str] = ("dir
     return table(columns, runs)
 
 
+def largest_table(runs: Sequence[TextRun]) -> str:
+    """Both estimates at every length of equal halves, nats with 95 % intervals, and the exponent."""
+    rows = []
+    for run in runs:
+        for key in ("direct", "vclub"):
+            if (curve := run.curve(key)) is not None:
+                ends = (Interval(m, *reach) for m, reach in zip(curve.means, curve.intervals, strict=True))
+                told = {f"{length:g}": f"{one:.3g}" for length, one in zip(curve.lengths, ends, strict=True)}
+                rows.append([run.name, ESTIMATORS[key], *told.values(), _exponent(run, key)])
+                heads = ["model $q$", "", *(f"$L$ = {length}" for length in told), r"$\hat\beta$"]
+    return markdown_table(heads, rows) if rows else "Neither estimate is there."
+
+
+def later_table(run: TextRun, firsts: Sequence[int]) -> str:
+    """Exponents of every estimator if the fit begins at these L, in tokens."""
+    heads = ["estimator", *(f"from $L$ = {first} on" for first in firsts)]
+    rows = []
+    for key, name in {"direct": "direct, corrected", "uncorrected": "direct, uncorrected", "vclub": "vCLUB"}.items():
+        if (curve := run.curve(key)) is not None:
+            laws = [curve.beyond(first).fit for first in firsts]
+            told = [None if law is None else _bracketed(Interval(law.exponent, *law.interval)) for law in laws]
+            rows.append([name, *told])
+    return markdown_table(heads, rows)
+
+
 def extrapolation_table(lines: Mapping[str, Line | None], losses: Sequence[float]) -> str:
     """The slope of a line through exponents, and what it says of one more model at these losses."""
     heads = ["", "models", "slope a nat", *(rf"$\hat\beta$ at {loss:g} nats a character" for loss in losses)]
