@@ -15,6 +15,7 @@ from lib.information.documents.block_scores import Scorer
 from lib.measure.models import numbers_held
 from lib.models import create
 from lib.models.pretrained import Characters, load_character_lstm, load_smollm2
+from lib.models.pretrained.language_model import Precision
 from lib.models.scoring import NetworkScorer
 from lib.processes.corpora.catalogue import entry
 from lib.processes.corpora.reading import sentence_starts
@@ -33,7 +34,7 @@ class Model(RunParameters):
     kind: Literal["character_lstm", "smollm2", "network"]
     name: str = ""  # of the character LSTM
     start: str | None = NEUTRAL  # what every sequence is taken to follow; null: no law of a first token
-    precision: Literal["float32", "bfloat16"] = "float32"  # of the products in the layers of SmolLM2
+    precision: Precision = "float32"  # of the products in the layers of SmolLM2
     columns: int | None = Field(70, ge=1)  # of the lines that a character LSTM reads; null: a paragraph is a line
     architecture: str = "lstm"
     width: int = Field(64, ge=1)
