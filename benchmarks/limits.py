@@ -11,7 +11,9 @@ count, all on one core but where cores are counted.
 
 from __future__ import annotations
 
+import itertools
 import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,11 +23,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numba import njit
+from scipy.special import xlogy
 from timing import median_seconds
 from torch import Tensor, nn
 from training import seconds_in_turn
 
 from lib.information.counting.pairs import pair_sums, relabel
+from lib.information.documents.leave_out import leave_blocks_out
 from lib.information.estimators import find_estimator
 from lib.machine import available_cores
 from lib.models import create
@@ -34,7 +38,8 @@ from lib.models.kernels.exponential import fast_exp
 from lib.models.kernels.scan import selective_scan
 from lib.models.kernels.scan_torch import chunked_selective_scan
 from lib.models.recurrent.basic import LSTMLayer
-from lib.processes import HierarchicalGaussian
+from lib.processes import HierarchicalGaussian, corpora
+from lib.processes.corpora.tokens import encode_words, split_words
 from lib.report import benchmarks
 
 OURS, PEER = "ours", "peer"
@@ -167,6 +172,54 @@ def counting() -> list[Kernel]:
             "pairs of bits, 50 lags", sums(bits, "bits"), "numpy.bincount", by_bits, {BITS: lags.size * bits.size / 64}
         ),
     ]
+
+
+def text() -> list[Kernel]:
+    """Bands of a curve from blocks of a text, a million characters, and ten million characters as words."""
+    characters, blocks, replicates = np.random.default_rng(0).integers(0, 90, 1_000_000), 32, 1000
+    lags = np.arange(1, 51)
+    drawn = np.random.default_rng(0).multinomial(blocks, np.full(blocks, 1 / blocks), size=replicates)
+    borders = np.arange(blocks + 1) * characters.size // blocks
+    speeches = corpora.load("sotu").head(10_000_000).documents
+
+    def bands() -> Any:
+        return leave_blocks_out(characters, lags, blocks=blocks, estimator="plugin", workers=1).replicates(replicates)
+
+    def redrawn() -> Any:
+        """Five of the lags: one table of pairs a block, their sum as often as blocks are drawn."""
+        found = []
+        for lag in lags[:5]:
+            codes = characters[:-lag] * 90 + characters[lag:]
+            tables = [np.bincount(codes[a:b], minlength=8100) for a, b in itertools.pairwise(borders)]
+            counts = (drawn @ np.array(tables)).reshape(replicates, 90, 90).astype(np.float64)
+            cells = counts.sum(1), counts.sum(2), counts.reshape(replicates, -1)
+            entropies = [xlogy(n, n).sum(axis=-1) for n in cells]
+            total = counts.sum((1, 2))
+            found.append(np.log(total) - (entropies[0] + entropies[1] - entropies[2]) / total)
+        return found
+
+    def by_dictionary() -> Any:
+        """Words in a list, counted, sorted, looked up."""
+        words = [split_words(document, False) for document in speeches]
+        counts = Counter(itertools.chain.from_iterable(words))
+        number = {word: place for place, (word, _) in enumerate(counts.most_common())}
+        return [np.array([number[word] for word in some]) for some in words]
+
+    pairs = float(lags.size * characters.size)
+    without = (
+        "a pair of a block is looked up, noted and counted for both of its symbols, and each cell is weighed twice"
+    )
+    regular = "words are found by Python's regular expressions, which take most of the time"
+    return [
+        Kernel(
+            "block bootstrap, 50 lags, 1000 curves", bands, "numpy, tables redrawn", redrawn, {COUNTER: 2 * pairs},
+            without, 10,
+        ),
+        Kernel(
+            "ten million characters as words", lambda: encode_words(speeches, False), "list and Counter", by_dictionary,
+            {READ: float(sum(map(len, speeches)))}, regular,
+        ),
+    ]  # fmt: skip
 
 
 def attention(batch: int = 20, time: int = 512, width: int = 16, heads: int = 4) -> Kernel:
@@ -328,7 +381,7 @@ def main(repeats: int) -> None:
     if places:
         os.sched_setaffinity(0, places[:1])
     rates = core(repeats)
-    rows = against_limits([*counting(), attention(), scan(), recurrent(), sampling()], rates, repeats)
+    rows = against_limits([*counting(), *text(), attention(), scan(), recurrent(), sampling()], rates, repeats)
     grown = growth(repeats)
     if places:
         os.sched_setaffinity(0, places)

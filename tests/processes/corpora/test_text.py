@@ -8,6 +8,7 @@ import json
 import lzma
 import warnings
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from lib.processes import corpora
 from lib.processes.corpora import reading
+from lib.processes.corpora import tokens as encodings
 from lib.processes.corpora.tokens import encode_bpe, encode_characters, encode_words, split_words
 
 texts = st.lists(st.text(max_size=60), min_size=1, max_size=5)
@@ -54,6 +56,17 @@ def test_words_of_prose_hold_every_mark_and_no_white_space(text):
 def test_words_of_prose_keep_apostrophes_hyphens_and_case():
     words = split_words("Don't look-out, Mr. O’Neil--1,000!", as_distributed=False)
     assert words == ["Don't", "look-out", ",", "Mr", ".", "O’Neil", "-", "-", "1", ",", "000", "!"]
+
+
+@given(documents=st.lists(st.text(alphabet="ab c\n'’-.é\u2003")), as_distributed=st.booleans(), piece=st.integers(1, 9))
+def test_words_of_pieces_are_those_of_the_whole(documents, as_distributed, piece):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encodings, "_PIECE", piece)
+        found = encode_words(documents, as_distributed)
+    words = [split_words(document, as_distributed) for document in documents]
+    assert [[found.vocabulary[symbol] for symbol in document] for document in found.documents()] == words
+    counts = Counter(word for some in words for word in some)
+    assert list(found.vocabulary) == sorted(counts, key=lambda word: (-counts[word], word))
 
 
 def test_words_are_numbered_from_the_most_frequent():
