@@ -47,7 +47,7 @@ test: $(READY) lint
 	$(RUN) -m pytest -n auto --dist loadgroup -m browser tests/browser
 
 test-fast: $(READY)
-	$(UNIT) -m "not browser and not slow"
+	$(UNIT) -m "not browser and not slow" $$($(RUN) -m tests.changed)
 
 lint: $(READY)
 	$(RUN) -m ruff check .

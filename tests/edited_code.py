@@ -166,9 +166,9 @@ def numba_name(folder: Path) -> str:
     return f"{folder.name}_{hashlib.sha1(str(folder).encode()).hexdigest()}"
 
 
-def readers(root: Path, files: Iterable[Path]) -> set[Path]:
-    """These files, and those below the root that import from them, directly or through others."""
-    imports = {path: imported(path, root) for path in root.rglob("*.py")}
+def readers(root: Path, files: Iterable[Path], folders: Iterable[str] = (".",)) -> set[Path]:
+    """These files, and those in folders of the root that import from them, directly or through others."""
+    imports = {path: imported(path, root) for name in folders for path in (root / name).rglob("*.py")}
     found, more = set[Path](), set(files)
     while more - found:
         found |= more

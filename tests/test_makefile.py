@@ -73,9 +73,11 @@ def test_files_that_take_long_are_tested_first_and_are_there(request: pytest.Fix
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
-def test_the_fast_tests_are_all_but_those_of_the_longest_files_and_in_a_browser(request: pytest.FixtureRequest) -> None:
+def test_the_fast_tests_read_what_changed_and_are_not_of_the_longest_files(
+    request: pytest.FixtureRequest,
+) -> None:
     told = subprocess.run(["make", "-n", "test-fast"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert '-m "not browser and not slow"' in told
+    assert '-m "not browser and not slow" $(.venv/bin/python -m tests.changed)' in told
     for item in request.session.items:
         is_long = item.path.relative_to(ROOT / "tests").as_posix() in LONGEST
         assert (item.get_closest_marker("slow") is not None) == is_long, item.nodeid
