@@ -14,6 +14,7 @@ from pydantic import Field
 from experiments.key_values.task import KeyValues, value_losses
 from lib.models import create
 from lib.processes import SantaFeProcess
+from lib.processes.discrete.santa_fe import mentions
 from lib.runs.training import RunParameters, trained
 from lib.training.settings import matrix_products
 
@@ -122,10 +123,9 @@ def ages(keys: NDArray[Any]) -> NDArray[np.int64]:
 
     Cost O(n pairs log pairs).
     """
-    order = np.argsort(keys, axis=1, kind="stable")
-    grouped = np.take_along_axis(keys, order, axis=1)
+    order, _, known = mentions(keys)
     found = np.zeros(keys.shape, dtype=np.int64)
-    found[:, 1:] = np.where(grouped[:, 1:] == grouped[:, :-1], np.diff(order, axis=1), 0)
+    found[:, 1:] = np.where(known[:, 1:], np.diff(order, axis=1), 0)
     age = np.empty_like(found)
     np.put_along_axis(age, order, found, axis=1)
     return age

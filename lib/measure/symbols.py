@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -12,7 +11,7 @@ import numpy.typing as npt
 
 from lib.measure.texts import Text
 from lib.processes.corpora.reading import digest
-from lib.processes.corpora.tokens import Tokens, encode_characters, encode_words, narrow, trained_tokenizer
+from lib.processes.corpora.tokens import Tokens, encode_characters, encode_words, narrow, offsets_of, trained_tokenizer
 
 Level = Literal["character", "word", "byte_pair"]
 LEVELS: tuple[Level, ...] = get_args(Level)
@@ -107,8 +106,4 @@ def _encoded(text: Text, encoding: Any) -> Tokens:
         for (number, _), one in zip(group, found, strict=True):
             ids.append(narrow(np.array(one.ids, dtype=np.int64), size))
             lengths[number] += len(ids[-1])
-    return Tokens("bpe", np.concatenate(ids), (), _borders(lengths))
-
-
-def _borders(lengths: Sequence[int]) -> npt.NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return Tokens("bpe", np.concatenate(ids), (), offsets_of(lengths))

@@ -83,7 +83,7 @@ def encode_characters(documents: Sequence[str]) -> Tokens:
     present[codes] = True
     alphabet = np.flatnonzero(present) if len(codes) else np.empty(0, dtype=np.int64)
     number = narrow(np.cumsum(present) - 1, len(alphabet))
-    return Tokens("character", number[codes], tuple(map(chr, alphabet)), _offsets(map(len, documents)))
+    return Tokens("character", number[codes], tuple(map(chr, alphabet)), offsets_of(map(len, documents)))
 
 
 def split_words(text: str, as_distributed: bool) -> list[str]:
@@ -115,7 +115,7 @@ def encode_words(documents: Sequence[str], as_distributed: bool) -> Tokens:
     order = sorted(met, key=lambda word: (-counts[met[word]], word))
     rank = np.empty(len(order), dtype=np.int64)
     rank[np.fromiter(map(met.__getitem__, order), dtype=np.int64, count=len(order))] = np.arange(len(order))
-    return Tokens("word", narrow(rank, len(order))[found], tuple(order), _offsets(lengths))
+    return Tokens("word", narrow(rank, len(order))[found], tuple(order), offsets_of(lengths))
 
 
 def _pieces_of_words(text: str) -> Iterator[str]:
@@ -139,7 +139,7 @@ def encode_bpe(documents: Sequence[str], vocabulary_size: int, text_hash: str) -
     vocabulary = tuple(str(tokenizer.id_to_token(index)) for index in range(tokenizer.get_vocab_size()))
     encoded = [np.asarray(piece.ids, dtype=np.int64) for piece in tokenizer.encode_batch(list(documents))]
     ids = np.concatenate(encoded) if encoded else np.empty(0, dtype=np.int64)
-    return Tokens("bpe", narrow(ids, len(vocabulary)), vocabulary, _offsets(map(len, encoded)))
+    return Tokens("bpe", narrow(ids, len(vocabulary)), vocabulary, offsets_of(map(len, encoded)))
 
 
 def trained_tokenizer(documents: Sequence[str], vocabulary_size: int, text_hash: str) -> Any:
@@ -215,7 +215,8 @@ def _bytes_of(symbols: str) -> bytes:
     return bytes(table[symbol] for symbol in symbols)
 
 
-def _offsets(lengths: Iterable[int]) -> NDArray[np.int64]:
+def offsets_of(lengths: Iterable[int]) -> NDArray[np.int64]:
+    """Where documents of these lengths begin and the last one ends, (documents + 1,)."""
     return np.concatenate([[0], np.cumsum(np.fromiter(lengths, dtype=np.int64))]).astype(np.int64)
 
 

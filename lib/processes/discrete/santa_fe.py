@@ -67,7 +67,7 @@ class SantaFeProcess:
             np.searchsorted(np.cumsum(self.topic_law), random.random((rows, columns)), side="right"), self.topics - 1
         )
         facts = random.integers(0, self.values, size=(rows, columns))
-        order, grouped, known = _mentions(topics)
+        order, grouped, known = mentions(topics)
         first = np.maximum.accumulate(np.where(known, 0, np.arange(columns)), axis=1)  # where its group begins
         said = np.take_along_axis(np.take_along_axis(facts, order, axis=1), first, axis=1)
         symbols = np.empty((rows, columns), dtype=np.min_scalar_type(self.values * self.topics - 1))
@@ -87,7 +87,7 @@ class SantaFeProcess:
             most = self.values * self.topics - 1
             raise ValueError(f"sequences: symbols 0 .. {most} are allowed, got {symbols.min()} .. {symbols.max()}")
         topics, facts = np.divmod(symbols.astype(np.int64), self.values)
-        order, _, known = _mentions(topics)
+        order, _, known = mentions(topics)
         said = np.take_along_axis(facts, order, axis=1)
         # a topic contradicted once has probability zero from there on; later symbols are then judged by the last fact
         contradicted = known.copy()
@@ -104,8 +104,11 @@ class SantaFeProcess:
         return np.asarray(np.where(lengths[..., None] > 0, -np.expm1(missed), 0.0))
 
 
-def _mentions(topics: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """The order that groups mentions of a topic, earliest first, the topics in that order, and which are repeats."""
+def mentions(topics: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """The order that groups mentions of a topic, earliest first, the topics in that order, and which are repeats.
+
+    topics: (n, length), and so is each of the three, by rows. O(n length log length).
+    """
     order = np.argsort(topics, axis=1, kind="stable")
     grouped = np.take_along_axis(topics, order, axis=1)
     known = np.zeros(topics.shape, dtype=np.bool_)
