@@ -28,6 +28,8 @@ LONGEST = (
     "batch/test_execution.py",
     "batch/test_book.py",
     "batch/test_measuring.py",
+    "batch/test_question.py",
+    "training/test_loop.py",
     "experiments/binary_sequences/law/test_likelihood.py",
     "experiments/gaussians/test_continuous.py",
     "experiments/gaussians/test_run.py",
