@@ -15,6 +15,7 @@ from lib.batch.pages import Page
 
 LONGEST = (
     "runs/test_fingerprints.py",
+    "runs/test_cluster.py",
     "models/attention/test_transformer.py",
     "batch/test_page_inputs.py",
     "batch/test_endings.py",
@@ -22,14 +23,11 @@ LONGEST = (
     "runs/test_experiments_on_device.py",
     "models/test_device_rehearsal.py",
     "test_machine.py",
-    "runs/test_fingerprint_mutants.py",  # this and the next two take over what has been compiled by then
+    "runs/test_fingerprint_mutants.py",  # this and the next take over what has been compiled by then
     "test_page_guards.py",
-    "runs/test_cluster.py",
     "batch/test_execution.py",
     "batch/test_book.py",
     "batch/test_measuring.py",
-    "batch/test_question.py",
-    "training/test_loop.py",
     "experiments/binary_sequences/law/test_likelihood.py",
     "experiments/gaussians/test_continuous.py",
     "experiments/gaussians/test_run.py",

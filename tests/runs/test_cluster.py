@@ -67,7 +67,7 @@ def worker(port, folder):
     )  # fmt: skip
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=180):  # kernels may have to be compiled first
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited too long"
