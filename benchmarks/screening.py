@@ -26,10 +26,10 @@ from training import update
 from lib.models import create
 from lib.models.catalogue import NAMES
 from lib.models.kernels.screening import cell
-from lib.models.recurrent import orthogonal, screening
+from lib.models.recurrent import backtracking, orthogonal, screening
 from lib.report import benchmarks
 
-NETWORKS = ("orth_rnn", "rel_rnn", "mem_rnn", "rel_lstm", "mem_lstm")
+NETWORKS = ("orth_rnn", "rel_rnn", "mem_rnn", "rel_lstm", "mem_lstm", "sab")
 COMPILED, PLAIN, FUSED = "ours", "PyTorch modules", "PyTorch's LSTM"
 KEPT = ("rel_rnn", "mem_rnn")
 SYMBOLS, ALIKE = 10, 1e-4
@@ -40,9 +40,17 @@ def stepped(*arguments: Any, trace: bool = False, **options: Any) -> cell.Screen
     return cell.stepped(*arguments, **options)
 
 
+def stepped_layer(layer: backtracking.BacktrackingLayer, x: Tensor) -> Tensor:
+    """Outputs by the steps of torch, with gradients or without."""
+    return layer.stepped(x)[0]
+
+
 @contextlib.contextmanager
 def step_by_step() -> Iterator[None]:
-    with mock.patch.object(screening, "screening", stepped), mock.patch.object(orthogonal, "screening", stepped):
+    with contextlib.ExitStack() as stack:
+        for room in (screening, orthogonal):
+            stack.enter_context(mock.patch.object(room, "screening", stepped))
+        stack.enter_context(mock.patch.object(backtracking.BacktrackingLayer, "forward", stepped_layer))
         yield
 
 
@@ -58,8 +66,7 @@ def plainly(run: Callable[[], Any]) -> Callable[[], Any]:
 
 def refuse_unlike(name: str, model: Any, tokens: Tensor) -> None:
     """RuntimeError if both forms are not one function."""
-    with torch.no_grad():
-        difference = float((model(tokens) - plainly(lambda: model(tokens))()).abs().max())
+    difference = float((model(tokens) - plainly(lambda: model(tokens))()).detach().abs().max())
     if not difference < ALIKE:
         raise RuntimeError(f"{name}: logits differ by {difference}, at most {ALIKE} is allowed")
 
@@ -140,9 +147,10 @@ def main(batch: int, width: int, lengths: tuple[int, ...], plain_longest: int, r
     recorded = benchmarks.record(
         benchmarks.FOLDER / "screening.json",
         "Attention to past states on the CPU",
-        "RNNs and LSTMs that attend to all their past states (mem) or to 10 last and 10 screened ones (rel): compiled "
-        "loops beside the same steps in PyTorch, with the same weights, float32. Times are milliseconds of the "
-        "processor, the shortest of updates taken in turn in one run on one thread. "
+        "RNNs and LSTMs that attend to all their past states (mem), to 10 last and 10 screened ones (rel), or to the "
+        "best 9 of every second one (SAB): compiled loops beside the same steps in PyTorch, with the same weights, "
+        "float32. Times are milliseconds of the processor, the shortest of updates taken in turn in one run on one "
+        "thread. "
         "Our LSTM of this width is PyTorch's own.",
         {"Forward, backward and a step of Adam": times, "Megabytes kept for the way back": kept},
         packages=["torch", "numba"],

@@ -7,7 +7,7 @@ map that scores, w . tanh([h; m]) = g(h) + g'(m), so that beyond `top` states th
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from lib.checks import whole_number
 from lib.models.base import Module
+from lib.models.kernels.screening import backtracking_cpu as kernels
+from lib.models.kernels.screening.cell import numpy_arrays, panels, share_batch
+from lib.models.kernels.threads import refuse_second_derivatives
 from lib.models.recurrent.basic import LSTMLayer
 from lib.models.recurrent.orthogonal import AttendingModel
-
-MARGIN = 1e-7  # above the threshold, and of the sum that weights are divided by
 
 
 class BacktrackingState(NamedTuple):
@@ -42,7 +43,8 @@ class BacktrackingLayer(Module):
 
     Weights of the LSTM and its bias start uniform in +-1/sqrt(width), w normal with deviation 0.01; W_a and U_a uniform
     in +-1/sqrt(width), v Xavier normal. Raises ValueError for every, top or truncation below 1. Cost of T steps
-    O(T width^2 + T^2 width / every), on every device in torch's operations.
+    O(T width^2 + T^2 width / every); where gradients are needed and without `aligned` a loop compiled for the CPU does
+    with O(T width (width + top) + T^2 / every).
     """
 
     def __init__(
@@ -65,7 +67,13 @@ class BacktrackingLayer(Module):
             self.weight_score = nn.Parameter(nn.init.normal_(torch.empty(2 * width), std=0.01))  # w
 
     def forward(self, x: Tensor) -> Tensor:
-        return self._run(x)[0]
+        needed = torch.is_grad_enabled() and any(y.requires_grad for y in (x, *self.parameters()))
+        alike = x.device.type == "cpu" and x.dtype == self.weight_score.dtype
+        if not needed or not alike or self.weight_query is not None or x.dtype not in (torch.float32, torch.float64):
+            return self.stepped(x)[0]
+        driven, rule = x @ self.lstm.weight_ih.T + self.lstm.bias, (self.every, self.top, self.truncation)
+        found: Tensor = CompiledBacktracking.apply(driven, self.lstm.weight_hh, self.weight_score, *rule)
+        return found
 
     def initial_state(self, batch: int) -> BacktrackingState:
         zeros = self.weight_score.new_zeros(batch, self.width)
@@ -85,21 +93,23 @@ class BacktrackingLayer(Module):
         state nor its weight is among them. Both (batch, time, slots), slots = time // every. Not differentiable.
         """
         with torch.no_grad():
-            weights = self._run(x)[1]
+            weights = self.stepped(x)[1]
         batch, time, _ = x.shape
         stored = torch.arange(time // self.every, device=x.device) * self.every + self.every - 1
         seen = torch.arange(time, device=x.device)[:, None] > stored
-        return torch.where(seen, stored, -1).expand(batch, -1, -1), torch.stack(
-            [F.pad(one[:, 1:], (0, len(stored) - one.shape[1] + 1)) for one in weights], dim=1
-        )
+        return torch.where(seen, stored, -1).expand(batch, -1, -1), weights[..., 1:]
 
-    def _run(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+    def stepped(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs, and weights (batch, time, 1 + time // every), the zero state first, to the last bit as `step` does.
+
+        Where scores lie close to each other a rounding makes the weights jump, and where all do, the outputs.
+        """
         state, outputs, weights = self.initial_state(x.shape[0]), [], []
-        for one_x in x.unbind(1):  # as `step` does to the last bit: close scores make the weights jump
+        for one_x in x.unbind(1):
             out, state, one = self._step(one_x, state)
             outputs.append(out)
-            weights.append(one)
-        return torch.stack(outputs, dim=1), weights
+            weights.append(F.pad(one, (0, 1 + x.shape[1] // self.every - one.shape[1])))
+        return torch.stack(outputs, dim=1), torch.stack(weights, dim=1)
 
     def _keys(self, states: Tensor) -> Tensor:
         if self.weight_key is None:
@@ -131,9 +141,40 @@ class BacktrackingLayer(Module):
     def _sparse(self, scores: Tensor) -> Tensor:
         if scores.shape[1] <= self.top:
             return scores
-        threshold = scores.topk(self.top, dim=1).values[:, -1:] + MARGIN
+        threshold = scores.topk(self.top, dim=1).values[:, -1:] + kernels.MARGIN
         above = (scores - threshold).clamp(min=0)
-        return above / (above.sum(dim=1, keepdim=True) + MARGIN)
+        return above / (above.sum(dim=1, keepdim=True) + kernels.MARGIN)
+
+
+class CompiledBacktracking(torch.autograd.Function):  # type: ignore[misc]
+    """(W x + b, recurrent weights, w, every, top, truncation) -> outputs; first derivatives only."""
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> Tensor:
+        driven, recurrent, score, every, top, truncation = arguments
+        (batch, time, gates), places = driven.shape, 1 + driven.shape[1] // every
+        out, keys = driven.new_empty(batch, time, gates // 2), driven.new_zeros(batch, places)
+        opened, cells = torch.empty_like(driven), driven.new_empty(batch, time, gates // 4)
+        weights, totals = driven.new_zeros(batch, time, places), driven.new_empty(batch, time)
+        edges = torch.empty(batch, time, dtype=torch.int32)
+        given = [*numpy_arrays(driven, panels(recurrent.T), score), every, top]
+        filled = numpy_arrays(out, opened, cells, keys, weights, edges, totals)
+        share_batch([kernels.backtracking_forward, *given, *filled], batch)
+        ctx.save_for_backward(recurrent, score, out, opened, cells, weights, edges, totals)
+        ctx.every, ctx.truncation = every, truncation
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivatives()
+        recurrent, score, out, *kept = ctx.saved_tensors
+        d_out = d_out.clone(memory_format=torch.contiguous_format)
+        d_driven, d_score = torch.empty_like(kept[0]), out.new_zeros(out.shape[0], out.shape[2])
+        given = [*numpy_arrays(panels(recurrent), score), ctx.every, ctx.truncation]
+        filled = numpy_arrays(out, *kept, d_out, d_driven, d_score)
+        share_batch([kernels.backtracking_backward, *given, *filled], out.shape[0])
+        before = F.pad(out[..., : recurrent.shape[1]], (0, 0, 1, -1)).flatten(0, 1)  # h_0 = 0, h_1, ..
+        return d_driven, d_driven.flatten(0, 1).T @ before, d_score.sum(0), None, None, None
 
 
 class SAB(AttendingModel):

@@ -98,7 +98,7 @@ def encode_words(documents: Sequence[str], as_distributed: bool) -> Tokens:
     """Words (`split_words`), numbered from the most frequent; equally frequent ones in alphabetical order.
 
     A piece of `_PIECE` characters at a time becomes words, and these become numbers: beside the text memory holds the
-    vocabulary and twelve bytes a word. Linear time, about 0.3 microseconds a word.
+    vocabulary and about sixteen bytes a word. Linear time, about 0.3 microseconds a word.
     """
     met: defaultdict[str, int] = defaultdict(itertools.count().__next__)  # words in the order in which they come
     numbers: list[NDArray[np.uint32]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,46 @@ def test_outputs_and_gradients_are_those_of_the_rule(aligned: bool, every: int, 
     assert alike(layer, inputs())
     assert not alike(layer, inputs(), softmax=True)
     assert not alike(layer, inputs(), kept=-1)
+
+
+@pytest.mark.parametrize(("width", "batch", "time"), [(6, 2, 15), (17, 21, 33)])
+@pytest.mark.parametrize(("every", "top", "truncation"), [(1, 1, 4), (2, 10, 10), (3, 2, 1), (20, 5, 7)])
+def test_the_compiled_loop_is_the_steps_of_torch(
+    every: int, top: int, truncation: int, width: int, batch: int, time: int
+) -> None:
+    layer = layer_of(width, every=every, top=top, truncation=truncation)
+    other = layer_of(width, every=every, top=top, truncation=truncation + 1)
+    x = inputs(batch, time).requires_grad_()
+    factors = torch.from_numpy(np.random.default_rng(3).standard_normal((batch, time, 2 * width)))
+
+    def found(run: Callable[[Tensor], Tensor], of: BacktrackingLayer) -> list[Tensor]:
+        outputs = run(x)
+        return [outputs, *torch.autograd.grad((outputs * factors).sum(), [x, *of.parameters()])]
+
+    def agree(ones: list[Tensor], others: list[Tensor]) -> bool:
+        return all(torch.allclose(a, b, rtol=1e-9, atol=1e-10) for a, b in zip(ones, others, strict=True))
+
+    compiled = found(layer, layer)
+    assert agree(compiled, found(lambda x: layer.stepped(x)[0], layer))
+    assert not agree(compiled, found(lambda x: other.stepped(x)[0], other))
+    with torch.no_grad():
+        assert torch.equal(layer(x), layer.stepped(x)[0])
+
+
+def test_what_is_not_a_number_stays_so_in_the_compiled_loop() -> None:
+    layer, x = layer_of(every=1, top=3), inputs(2, 9)
+    x[0, 5, 0] = torch.nan
+    out = layer(x).detach()
+    assert out[0, 5:].isnan().all()
+    assert out[0, :5].isfinite().all()
+    assert out[1].isfinite().all()
+
+
+@pytest.mark.filterwarnings("ignore:Converting a tensor")
+def test_second_derivatives_are_refused() -> None:
+    layer = layer_of()
+    with pytest.raises(RuntimeError, match="first derivatives only"):
+        torch.autograd.grad(layer(inputs()).square().sum(), layer.lstm.weight_hh, create_graph=True)
 
 
 @pytest.mark.filterwarnings("ignore:Converting a tensor")

@@ -226,9 +226,10 @@ class CompiledScreening(torch.autograd.Function):  # type: ignore[misc]
         relevant = torch.empty(batch, times, rule.relevant, dtype=torch.int32)
         filled = [out, states, gates, cells, queries, keys, weights, relevant]
         stack = _stack(recurrent, query)
-        given = [driven, *(_panels(y.T) if y is not None else driven.new_empty(0, 0) for y in (stack, key))]
+        given = [driven, *(panels(y.T) if y is not None else driven.new_empty(0, 0) for y in (stack, key))]
         given += [_or_empty(y, driven, axes) for y, axes in ((score, 1), (threshold, 1), (nudge, 3), (priorities, 2))]
-        _share([kernels.screening_forward, *_numpy(*given), *_settings(rule, size), *_numpy(*filled)], batch)
+        call = [kernels.screening_forward, *numpy_arrays(*given), *_settings(rule, size), *numpy_arrays(*filled)]
+        share_batch(call, batch)
         saved = [recurrent, query, key, score, threshold, nudge, out, *filled[1:]]
         ctx.save_for_backward(*saved)
         ctx.rule, ctx.size = rule, size
@@ -246,12 +247,12 @@ class CompiledScreening(torch.autograd.Function):  # type: ignore[misc]
         d_queries, d_keys = torch.zeros_like(queries), torch.zeros_like(keys)
         d_score, d_threshold = out.new_zeros(batch, n), out.new_zeros(batch, n)
         stack = _stack(recurrent, query)
-        given = [*(_panels(y) if y is not None else out.new_empty(0, 0) for y in (stack, key))]
+        given = [*(panels(y) if y is not None else out.new_empty(0, 0) for y in (stack, key))]
         given += [_or_empty(score, out, 1), _or_empty(nudge, out, 3)]
         kept = [out, gates, cells, queries, keys, weights, times]
         blanks = [d_out, d_driven, d_queries, d_keys, d_score, d_threshold]
-        _share([kernels.screening_backward, *_numpy(*given), *_settings(ctx.rule, ctx.size), *_numpy(*kept, *blanks)],
-               batch)  # fmt: skip
+        call = [kernels.screening_backward, *numpy_arrays(*given), *_settings(ctx.rule, ctx.size)]
+        share_batch([*call, *numpy_arrays(*kept, *blanks)], batch)
         before = F.pad(out if query is None else states, (0, 0, 1, -1)).flatten(0, 1)  # s_0 = 0, s_1, ..
         found: list[Tensor | None] = [d_driven, d_driven.flatten(0, 1).T @ before, None, None, None, None]
         if query is not None:
@@ -275,7 +276,7 @@ def _stack(recurrent: Tensor, query: Tensor | None) -> Tensor:
     return torch.cat([F.pad(recurrent, (0, 0, 0, -recurrent.shape[0] % LANES)), query.detach()])
 
 
-def _panels(matrix: Tensor) -> Tensor:
+def panels(matrix: Tensor) -> Tensor:
     """The columns of a matrix in panels of `LANES`, with an even number of rows: (panels, rows x LANES)."""
     rows, columns = matrix.shape
     padded = F.pad(matrix.detach(), (0, -columns % LANES, 0, rows % 2))
@@ -286,11 +287,13 @@ def _or_empty(tensor: Tensor | None, like: Tensor, axes: int) -> Tensor:
     return like.new_empty(*[1] * (axes - 1), 0) if tensor is None else tensor
 
 
-def _numpy(*tensors: Tensor) -> list[Any]:
+def numpy_arrays(*tensors: Tensor) -> list[Any]:
+    """Contiguous arrays in the memory of the tensors where these are contiguous."""
     return [tensor.detach().contiguous().numpy() for tensor in tensors]
 
 
-def _share(call: list[Any], batch: int) -> None:
+def share_batch(call: list[Any], batch: int) -> None:
+    """Call a kernel, the first of the list, with its arguments for every piece of a batch."""
     kernel, *arguments = call
     largest = max(argument.size for argument in arguments if hasattr(argument, "size"))
     share(kernel, arguments, -(-batch // kernels.PIECE), batch * largest)

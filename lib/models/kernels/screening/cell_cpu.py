@@ -50,7 +50,7 @@ def screening_forward(
     piece: int,
 ) -> None:
     """Fill in h (out), s (states) and all after it, of one piece."""
-    first, last, rows = _sequences(piece, driven.shape[0])
+    first, last, rows = sequences(piece, driven.shape[0])
     time, n, relevant = driven.shape[1], out.shape[2], times.shape[2]
     of_h, of_c = out.dtype.type(own), out.dtype.type(other)
     s, h = np.zeros((rows, n + n % 2), out.dtype), np.zeros((rows, n + n % 2), out.dtype)
@@ -62,7 +62,7 @@ def screening_forward(
     chosen, index = np.full((rows, relevant), -1, np.int32), np.empty(size + relevant, np.int64)
     power, powers, clipped = np.empty_like(context), np.empty_like(keys[first:last]), np.zeros((rows, time), np.bool_)
     for t in range(time):
-        _products(s, stacked, sums, lanes)
+        products(s, stacked, sums, lanes)
         for r in range(last - first):
             b = first + r
             kept = min(t, gates.shape[1] - 1)
@@ -74,7 +74,7 @@ def screening_forward(
         if size == 0:
             s, h = h, s
             continue
-        _products(h, keyed, keyed_sums, lanes)
+        products(h, keyed, keyed_sums, lanes)
         for r in range(last - first):
             b = first + r
             kept = min(t, times.shape[1] - 1)
@@ -124,7 +124,7 @@ def screening_backward(
 
     d_out is that of the loss by its own argument h_t at first, and by h_t along all paths in the end.
     """
-    first, last, rows = _sequences(piece, out.shape[0])
+    first, last, rows = sequences(piece, out.shape[0])
     time, n, relevant = out.shape[1], out.shape[2], times.shape[2]
     of_h, of_c = out.dtype.type(own if size > 0 else 1.0), out.dtype.type(other)
     back = np.zeros((rows, stacked.shape[0] * LANES), out.dtype)
@@ -152,7 +152,7 @@ def screening_backward(
                             d_out[b], d_keys[b], d_queries[b, t], d_score[b])  # fmt: skip
                 d_key[r, :n] = d_keys[b, t]
         if size > 0:
-            _products(d_key, keyed, keyed_sums, lanes)
+            products(d_key, keyed, keyed_sums, lanes)
         for r in range(last - first):
             b = first + r
             if size > 0:
@@ -163,16 +163,16 @@ def screening_backward(
                     before[:] = cells[b, t - 1]
                 else:
                     before[:] = out.dtype.type(0)
-                _gates_back(gates[b, t], before, cells[b, t], d_out[b, t], d_c[r], d_driven[b, t])
+                gates_back(gates[b, t], before, cells[b, t], d_out[b, t], d_c[r], d_driven[b, t])
             else:
                 nudged = nudge[b, t] if nudge.size > 0 else nudge[0, 0]
                 _activation_back(out[b, t], nudged, cell, d_out[b, t], d_driven[b, t], d_threshold[b])
             d_sums[r, : d_driven.shape[2]] = d_driven[b, t]
-        _products(d_sums, stacked, back, lanes)
+        products(d_sums, stacked, back, lanes)
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _sequences(piece: int, batch: int) -> tuple[int, int, int]:
+def sequences(piece: int, batch: int) -> tuple[int, int, int]:
     """First and last sequence of a piece, and their number up to a multiple of 4, as the products want it."""
     first = piece * PIECE
     last = min(first + PIECE, batch)
@@ -186,7 +186,7 @@ def _whole_lanes(units: int) -> int:
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _products(matrix: Any, panels: Any, out: Any, lanes: Any) -> None:
+def products(matrix: Any, panels: Any, out: Any, lanes: Any) -> None:
     """out = matrix times the matrix of the panels; `lanes` is room for one panel of it."""
     for panel in range(panels.shape[0]):
         multiply(matrix, panels[panel], lanes)
@@ -199,16 +199,7 @@ def _next_hidden(sums: Any, driven: Any, threshold: Any, cell: int, gates: Any, 
     """h_t of one sequence, and the gates i, f, g, o and c_t of an LSTM."""
     n, nothing = out.size, out.dtype.type(0)
     if cell == LSTM:
-        new, leave = gates[2 * n : 3 * n], gates[3 * n :]
-        for j in range(2 * n):
-            gates[j] = fast_sigmoid(sums[j] + driven[j])
-        for j in range(n):
-            new[j] = fast_tanh(sums[2 * n + j] + driven[2 * n + j])
-        for j in range(n):
-            leave[j] = fast_sigmoid(sums[3 * n + j] + driven[3 * n + j])
-        for j in range(n):
-            c[j] = gates[n + j] * c[j] + gates[j] * new[j]
-            out[j] = leave[j] * fast_tanh(c[j])
+        next_of_lstm(sums, driven, gates, c, out)
     elif cell == MODRELU:
         for j in range(n):
             z = sums[j] + driven[j]
@@ -218,6 +209,22 @@ def _next_hidden(sums: Any, driven: Any, threshold: Any, cell: int, gates: Any, 
     else:
         for j in range(n):
             out[j] = fast_tanh(sums[j] + driven[j])
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
+def next_of_lstm(sums: Any, driven: Any, gates: Any, c: Any, out: Any) -> None:
+    """Gates i, f, g, o, c_t in the place of c_{t-1}, and h_t of one sequence."""
+    n = out.size
+    new, leave = gates[2 * n : 3 * n], gates[3 * n :]
+    for j in range(2 * n):
+        gates[j] = fast_sigmoid(sums[j] + driven[j])
+    for j in range(n):
+        new[j] = fast_tanh(sums[2 * n + j] + driven[2 * n + j])
+    for j in range(n):
+        leave[j] = fast_sigmoid(sums[3 * n + j] + driven[3 * n + j])
+    for j in range(n):
+        c[j] = gates[n + j] * c[j] + gates[j] * new[j]
+        out[j] = leave[j] * fast_tanh(c[j])
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
@@ -234,7 +241,7 @@ def _activation_back(h: Any, nudge: Any, cell: int, d_h: Any, d_sum: Any, d_thre
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
-def _gates_back(gates: Any, before: Any, now: Any, d_h: Any, d_c: Any, d_sums: Any) -> None:
+def gates_back(gates: Any, before: Any, now: Any, d_h: Any, d_c: Any, d_sums: Any) -> None:
     """Gradients of the sums in the gates; d_c goes from that of c_t to that of c_{t-1}."""
     n, one = before.size, before.dtype.type(1)
     for j in range(n):
