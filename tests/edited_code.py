@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lib import ROOT
 from lib.batch.side_by_side import FORKS, LIBRARIES
-from lib.machine import _digest
+from lib.machine import folder_of_kernels
 
 SERVER = """
 import importlib, json, os, runpy, sys
@@ -95,7 +95,7 @@ class EditedCode:
         self._python = ForkedPython(libraries)
         for name in folders:
             shutil.copytree(source / name, self.root / name, ignore=shutil.ignore_patterns("__pycache__"))
-        self._sound = _digest(self.root / "lib")
+        self._sound = folder_of_kernels(self.root)
         take_over(source, self.root, self.compiled)
         self._numbers = itertools.count(1)
 
@@ -133,7 +133,7 @@ class EditedCode:
 
     def _carry_over(self, edited: set[Path]) -> None:
         """Let the edited code use the machine code of files that read no edited one, directly or through others."""
-        before, now = (self.compiled / f"lib-{name}" for name in (self._sound, _digest(self.root / "lib")))
+        before, now = (self.compiled / name for name in (self._sound, folder_of_kernels(self.root)))
         if before == now or not before.is_dir() or now.exists():
             return
         stale = {(path.parent.name, path.stem) for path in readers(self.root, edited)}
@@ -151,9 +151,9 @@ def take_over(source: Path, copy: Path, compiled: Path) -> None:
     For copies with the times of the source, in which no kernel differs. What they compile stays in that folder.
     """
     made = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
-    if made.name != f"lib-{_digest(source / 'lib')}":
+    if made.name != folder_of_kernels(source):
         return
-    now = compiled / f"lib-{_digest(copy / 'lib')}"
+    now = compiled / folder_of_kernels(copy)
     half = shutil.ignore_patterns("*.tmp.*")  # what another process is writing there
     for room in {path.parent for name in ("lib", "experiments") for path in (copy / name).rglob("*.py")}:
         kept = made / numba_name(source / room.relative_to(copy))
@@ -177,11 +177,10 @@ def readers(root: Path, files: Iterable[Path], folders: Iterable[str] = (".",)) 
 
 
 def imported(path: Path, root: Path) -> set[Path]:
-    """Files below the root that a file may import from, wherever in it."""
+    """Files below the root that a file may import from, wherever in it; some of them may not be there."""
     names = imported_names(path.read_text(encoding="utf-8"), path.relative_to(root).parts)
     places = [root.joinpath(*name.split(".")) for name in names]
-    files = {file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")}
-    return {file for file in files if file.is_file()}
+    return {file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")}
 
 
 @functools.cache  # an edit changes one file of hundreds

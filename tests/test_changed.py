@@ -55,6 +55,12 @@ def test_tests_that_read_a_file_are_chosen_and_no_others(book: Path, changed: st
     assert chosen == sorted([*expected, *ALWAYS])
 
 
+def test_a_file_that_is_gone_has_its_readers(book: Path) -> None:
+    (book / "lib/small.py").unlink()
+    chosen = [path.relative_to(book).as_posix() for path in files_for([book / "lib/small.py"], book)]
+    assert chosen == sorted(["tests/one/test_large.py", *ALWAYS])
+
+
 def test_changed_is_what_differs_from_the_last_commit_else_what_that_one_changed(book: Path) -> None:
     def git(*words: str) -> None:
         subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=book, check=True)

@@ -1,8 +1,9 @@
-"""Machine code that Numba keeps never outlives an edit of the sources it was compiled from."""
+"""Machine code that Numba keeps never outlives an edit of the sources it was compiled from, and outlives all others."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lib import ROOT, machine
-from lib.machine import MARK, name_kernel_cache
+from lib.machine import MARK, folder_of_kernels, name_kernel_cache
 from tests.edited_code import ForkedPython
 
 GRADIENT = "from lib.theory import uniform_attention_gradient as g; print(repr(float(g(0.5, 40, 3))))"
@@ -77,6 +78,54 @@ def edit(book: Path, before: str, after: str) -> None:
     path.write_text(text.replace(before, after), encoding="utf-8")
 
 
+KERNELS = {
+    "lib/__init__.py": "",
+    "lib/fast/__init__.py": "",
+    "lib/fast/loops.py": "def f():\n    from numba import njit\n    from lib.numbers import N\n",
+    "lib/numbers.py": "import lib.room.inner",
+    "lib/room/__init__.py": "",
+    "lib/room/inner.py": "from .beside import M",
+    "lib/room/beside.py": "M = 3",
+    "lib/apart/__init__.py": "",
+    "lib/apart/other.py": "",
+    "lib/apart/page.py": "from lib.fast import loops\n# not from numba import njit",
+    "experiments/__init__.py": "",
+    "experiments/own/kernel.py": "import numba as nb\nfrom lib.apart import (\n    other,\n)",
+    "experiments/own/run.py": "from experiments.own import kernel",
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "felt"),
+    [
+        ("lib/fast/loops.py", True),
+        ("lib/numbers.py", True),
+        ("lib/room/inner.py", True),
+        ("lib/room/beside.py", True),
+        ("lib/apart/other.py", True),
+        ("experiments/own/kernel.py", True),
+        ("lib/apart/page.py", False),
+        ("experiments/own/run.py", False),
+    ],
+)
+def test_the_folder_changes_with_what_kernels_read_and_with_nothing_else(tmp_path: Path, file: str, felt: bool) -> None:
+    for name, text in KERNELS.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    before = folder_of_kernels(tmp_path)
+    (tmp_path / file).write_text(KERNELS[file] + "\nx = 1\n", encoding="utf-8")
+    assert (folder_of_kernels(tmp_path) != before) == felt
+
+
+def test_no_kernel_of_the_book_is_left_out() -> None:
+    compiled = re.compile(r"^@(?:njit|jit|vectorize|guvectorize|intrinsic)\b", re.M)
+    sources = [path for top in ("lib", "experiments") for path in (ROOT / top).rglob("*.py")]
+    texts = {path: path.read_text(encoding="utf-8") for path in sources}
+    kernels = {path for path, text in texts.items() if compiled.search(text)}
+    assert len(kernels) > 20
+    assert kernels <= {path for path, text in texts.items() if machine._NUMBA.search(text.encode())}
+
+
 @pytest.mark.parametrize(
     "code, before, after",
     [
@@ -106,6 +155,7 @@ def test_the_folder_follows_the_sources_and_only_them(copied: Path) -> None:
     first = ask(copied, FOLDER)
     assert Path(first).parent == copied / "_build" / "numba"
     (copied / "lib" / "notes.txt").write_text("no code")
+    (copied / "lib" / "report" / "more.py").write_text("x = 1")
     assert ask(copied, FOLDER) == first
     (copied / "lib" / "checks.py").rename(copied / "lib" / "engine.py")
     assert ask(copied, FOLDER) != first
