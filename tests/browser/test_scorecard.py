@@ -95,6 +95,16 @@ def test_the_counts_say_how_many_claims_rest_on_older_code(visit: Visit, name: s
     assert sum(numbers) == marked
 
 
+def test_the_counts_have_room_for_every_status_and_one_word_too_long_is_noticed(visit: Visit) -> None:
+    for name in (SCORECARD, "book/index.html"):
+        visit.open(name)
+        hidden = "one => one.parentElement.scrollWidth - one.parentElement.clientWidth"
+        table = visit.page.locator("table.scorecard-counts")
+        assert table.evaluate(hidden) <= 1
+        visit.page.add_style_tag(content=".scorecard-counts .claim-word { white-space: nowrap !important; }")
+        assert table.evaluate(hidden) > 1
+
+
 def claims_shown(visit: Visit) -> list[str]:
     rows = visit.page.locator("table.scorecard th[id]:visible").all()
     return [str(row.get_attribute("id")).removeprefix("scorecard-") for row in rows]
