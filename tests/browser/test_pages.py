@@ -28,6 +28,10 @@ def real(errors: list[str]) -> list[str]:
     return [error for error in errors if not any(known in error for known in HARMLESS)]
 
 
+# What a cell wrote to standard error, as MyST-NB renders it.
+ON_THE_SIDE = re.compile(r'<div class="output[^"]* stderr\b')
+
+
 # Code that shows without unfolding anything, and the first words of what of it is wider than its box.
 WIDE_CODE = """() => {
   const shown = [...document.querySelectorAll('article .cell_input pre')].filter(one => one.checkVisibility());
@@ -109,6 +113,15 @@ def test_no_serious_accessibility_violation(opened: Visit) -> None:
         for place in violation.places[:5]
     ]
     assert not serious, "\n".join(serious)
+
+
+def test_no_page_shows_warnings_of_its_code() -> None:
+    assert not [name for name in PAGES if ON_THE_SIDE.search(built(name).read_text(encoding="utf-8"))]
+
+
+def test_a_warning_would_be_seen_on_a_page() -> None:
+    assert ON_THE_SIDE.search('<div class="output stderr highlight-myst-ansi notranslate"><div class="highlight"><pre>')
+    assert not ON_THE_SIDE.search('<div class="output text_html">stderr</div>')
 
 
 @pytest.mark.parametrize("opened", each(PAGES, width=PHONE), indirect=True)
