@@ -28,8 +28,8 @@ def real(errors: list[str]) -> list[str]:
     return [error for error in errors if not any(known in error for known in HARMLESS)]
 
 
-# What a cell wrote to standard error, as MyST-NB renders it.
-ON_THE_SIDE = re.compile(r'<div class="output[^"]* stderr\b')
+# What a cell wrote to standard error, as MyST-NB renders it, and objects that have nothing to show.
+SPILLED = re.compile(r'<div class="output[^"]* stderr\b|&lt;[\w.]+ object(?: at 0x|&gt;)')
 
 
 # Code that shows without unfolding anything, and the first words of what of it is wider than its box.
@@ -115,13 +115,21 @@ def test_no_serious_accessibility_violation(opened: Visit) -> None:
     assert not serious, "\n".join(serious)
 
 
-def test_no_page_shows_warnings_of_its_code() -> None:
-    assert not [name for name in PAGES if ON_THE_SIDE.search(built(name).read_text(encoding="utf-8"))]
+def test_no_page_shows_warnings_of_its_code_and_what_is_not_for_readers() -> None:
+    assert not [name for name in PAGES if SPILLED.search(built(name).read_text(encoding="utf-8"))]
 
 
-def test_a_warning_would_be_seen_on_a_page() -> None:
-    assert ON_THE_SIDE.search('<div class="output stderr highlight-myst-ansi notranslate"><div class="highlight"><pre>')
-    assert not ON_THE_SIDE.search('<div class="output text_html">stderr</div>')
+@pytest.mark.parametrize(
+    ("markup", "spilled"),
+    [
+        ('<div class="output stderr highlight-myst-ansi notranslate"><div class="highlight"><pre>', True),
+        ("<pre><span></span>&lt;IPython.core.display.Markdown object&gt;\n</pre>", True),
+        ("<pre><span></span>&lt;matplotlib.lines.Line2D object at 0x7f00&gt;\n</pre>", True),
+        ('<div class="output text_html">stderr: an object of 3 &lt; 4</div>', False),
+    ],
+)
+def test_what_is_not_for_readers_would_be_seen(markup: str, spilled: bool) -> None:
+    assert bool(SPILLED.search(markup)) == spilled
 
 
 @pytest.mark.parametrize("opened", each(PAGES, width=PHONE), indirect=True)
