@@ -23,10 +23,8 @@ def model_table(runs: Sequence[TextRun]) -> str:
         ("numbers in the state", _count("state_size")),
         ("tokens of training", _count("training_tokens")),
         ("characters a token", lambda run: f"{run.token_length:.2f}"),
-        ("nats per token", lambda run: f"{run.result['second_half_loss']:.3f}"),
         ("nats per character", lambda run: f"{run.loss:.3f}"),
-        ("windows", lambda run: run.result["windows"]),
-        ("documents", lambda run: run.result["documents"]),
+        ("windows of documents", lambda run: f"{run.result['windows']} of {run.result['documents']}"),
         ("tokens a window", lambda run: run.parameters["longest"]),
     ]
     return table(columns, runs)
