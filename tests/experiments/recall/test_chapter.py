@@ -67,12 +67,8 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[str, dict[str, 
             for cell in find_page(chapter).notebook().cells:
                 if cell.cell_type == "code" and "store.complete" not in cell.source and "footer" not in cell.source:
                     *body, last = cell.source.splitlines()
-                    exec(
-                        "\n".join(
-                            [*body, f"print(getattr({last}, 'data', ''))" if last.startswith("Markdown(") else last]
-                        ),
-                        names,
-                    )
+                    shown = f"print(getattr({last}, 'data', ''))" if last.startswith("Markdown(") else last
+                    exec("\n".join([*body, shown]), names)
         return printed.getvalue(), names
 
     yield execute
