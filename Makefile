@@ -41,7 +41,8 @@ release: pages
 # The workers share the cores: with more threads than these each of them waits for the others, and burns their time.
 UNIT := OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-test: $(READY) lint
+test: $(READY)
+	$(RUN) -m ruff check .
 	$(UNIT) -m "not browser"
 	$(RUN) -m lib book --profile smoke
 	$(RUN) -m pytest -n auto --dist loadgroup -m browser tests/browser

@@ -20,6 +20,7 @@ LONGEST = (
     "batch/test_page_inputs.py",
     "batch/test_endings.py",
     "batch/test_side_by_side.py",
+    "test_types.py",
     "runs/test_experiments_on_device.py",
     "models/test_device_rehearsal.py",
     "test_machine.py",

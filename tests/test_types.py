@@ -1,0 +1,24 @@
+"""Types are strict: mypy finds no fault in the code, beside the other tests and not before them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from lib import ROOT
+
+
+def mypy(*words: str, folder: Path = ROOT) -> tuple[int, str]:
+    done = subprocess.run([sys.executable, "-m", "mypy", *words], cwd=folder, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_types_of_the_code_fit() -> None:
+    status, told = mypy()
+    assert status == 0, told
+
+
+def test_a_type_that_does_not_fit_is_found(tmp_path: Path) -> None:
+    status, told = mypy("--strict", "--cache-dir", str(tmp_path), "-c", "def f(x: int) -> str:\n    return x")
+    assert status == 1 and "Incompatible return value type" in told
