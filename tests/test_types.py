@@ -9,16 +9,18 @@ from pathlib import Path
 from lib import ROOT
 
 
-def mypy(*words: str, folder: Path = ROOT) -> tuple[int, str]:
-    done = subprocess.run([sys.executable, "-m", "mypy", *words], cwd=folder, capture_output=True, text=True, check=False)
+def mypy(folder: Path, *words: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "mypy", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
 def test_the_types_of_the_code_fit() -> None:
-    status, told = mypy()
+    status, told = mypy(ROOT)
     assert status == 0, told
 
 
 def test_a_type_that_does_not_fit_is_found(tmp_path: Path) -> None:
-    status, told = mypy("--strict", "--cache-dir", str(tmp_path), "-c", "def f(x: int) -> str:\n    return x")
+    (tmp_path / "wrong.py").write_text("def f(x: int) -> str:\n    return x\n", encoding="utf-8")
+    status, told = mypy(tmp_path, "--strict", "wrong.py")
     assert status == 1 and "Incompatible return value type" in told
