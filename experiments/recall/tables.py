@@ -100,6 +100,15 @@ def table_of_updates(runs: Iterable[RecallRun], architectures: Iterable[str], le
     return markdown_table(["updates to success", *(f"T = {delay}" for delay in shown)], rows)
 
 
+def table_of_tasks(runs: Mapping[str, Runs], architectures: Iterable[str], delay: int) -> str:
+    """Updates to success at one delay, by network and task."""
+    rows = [
+        [NAMES[one], *(updates_told(best_recipe(of_network(some, one, delay))) for some in runs.values())]
+        for one in architectures
+    ]
+    return markdown_table([f"updates to success, T = {delay}", *runs], rows)
+
+
 def table_of_trainings(runs: Iterable[RecallRun], architectures: Iterable[str]) -> str:
     """Every recipe of every network: who succeeded, in how many updates, and whether the rest still improved."""
     everything = list(runs)

@@ -86,6 +86,7 @@ def summary_of_runs(profile: str, records: Sequence[Record], planned: int) -> di
     stale = sum(bool(record.get("stale")) for record in records)
     longest = max(origin["seconds"] for origin in origins)
     rows = {
+        "experiment": ", ".join(sorted({str(record.get("experiment", "unknown")) for record in records})),
         "profile": profile,
         "runs": f"{len(records)} of {planned}"
         + ("" if len(records) == planned else ": the others are not recorded yet"),

@@ -52,6 +52,10 @@ def test_numbers_stand_beside_the_printed_ones() -> None:
     updates = tables.table_of_updates(everything, tables.COPIERS)
     assert row(updates, "RelRNN")[0] == "3000 to 3250"
     assert row(updates, "LSTM")[3] == "not in 15000 (0 of 3 seeds)"
+    assert row(tables.table_of_tasks({"copy": everything, "denoise": []}, ["rel_rnn"], 100), "RelRNN") == [
+        "3000 to 3250",
+        "not yet",
+    ]
     part = runs(cell("rel_rnn", success=[3000, None, 3250]))
     assert row(tables.table_of_updates(part, ["rel_rnn"]), "RelRNN")[0] == "3000 to 3250 (2 of 3 seeds)"
 
