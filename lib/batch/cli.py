@@ -185,11 +185,12 @@ def sweep(
 ) -> None:
     """Do all runs of the experiment NAME that are not done yet.
 
-    Several small runs may share a GPU: --device cuda --workers 8.
+    Several workers take the longest runs first, so that they end together; one takes the settings first that need the
+    least. Several small runs may share a GPU: --device cuda --workers 8.
     """
     from lib.machine import available_cores
     from lib.runs.definition import Experiment, check
-    from lib.runs.forecast import duration, in_words, longest_first, recorded_costs, within
+    from lib.runs.forecast import cheapest_settings_first, duration, in_words, longest_first, recorded_costs, within
     from lib.runs.store import store_of
     from lib.runs.sweep import chosen, clear_half_written, graphics_cards, in_short, shard
 
@@ -222,7 +223,8 @@ def sweep(
         if device == "cuda" and how["scheduler"] is None and how["slurm"] is None:
             graphics_cards()  # elsewhere it is the workers that need one
         clear_half_written(store.work)
-        _report(_sweep(longest_first(missing, costs), store, device, threads, how, costs))
+        ordered = (longest_first if workers > 1 else cheapest_settings_first)(missing, costs)
+        _report(_sweep(ordered, store, device, threads, how, costs))
 
 
 def _sweep(runs: list[Any], store: Any, device: str, threads: int, how: dict[str, Any], costs: dict[str, float]) -> Any:

@@ -77,20 +77,31 @@ def within(runs: Sequence[Run], costs: Mapping[str, float], budget: float, worke
     """
     if any(map(math.isnan, costs.values())):
         raise ValueError("budget: no run of this experiment is recorded to forecast from; start without a budget")
-    settings: dict[str, list[Run]] = {}
-    for run in runs:
-        settings.setdefault(json.dumps(run.parameters, sort_keys=True, default=str), []).append(run)
     taken: list[Run] = []
     left = budget * workers
-    for members in sorted(settings.values(), key=lambda members: sum(costs[run.identity] for run in members)):
-        for run in members:
-            left -= costs[run.identity]
-            if left >= 0:
-                taken.append(run)
+    for run in cheapest_settings_first(runs, costs):
+        left -= costs[run.identity]
+        if left >= 0:
+            taken.append(run)
     if runs and not taken:
         least = in_words(min(costs[run.identity] for run in runs) / workers)
         raise ValueError(f"budget: about {least} is needed for the shortest run, got {in_words(budget)}")
     return taken
+
+
+def cheapest_settings_first(runs: Sequence[Run], costs: Mapping[str, float]) -> list[Run]:
+    """Seeds of a setting together, and what needs the least first: the order in which one worker decides the most
+    before it is stopped. As given where nothing is recorded.
+    """
+    settings: dict[str, list[Run]] = {}
+    for run in runs:
+        settings.setdefault(json.dumps(run.parameters, sort_keys=True, default=str), []).append(run)
+
+    def cost(members: list[Run]) -> float:
+        total = sum(costs[run.identity] for run in members)
+        return 0.0 if math.isnan(total) else total
+
+    return [run for members in sorted(settings.values(), key=cost) for run in members]
 
 
 def longest_first(runs: Sequence[Run], costs: Mapping[str, float]) -> list[Run]:

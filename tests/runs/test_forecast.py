@@ -1,5 +1,6 @@
 """How long runs will take: recovered where times follow their rule, and never more than a budget allows."""
 
+import itertools
 import math
 import re
 
@@ -10,7 +11,17 @@ from hypothesis import strategies as st
 
 from lib.batch import cli
 from lib.runs.definition import Experiment, Run
-from lib.runs.forecast import Clock, dotted, duration, forecast, in_words, longest_first, recorded_costs, within
+from lib.runs.forecast import (
+    Clock,
+    cheapest_settings_first,
+    dotted,
+    duration,
+    forecast,
+    in_words,
+    longest_first,
+    recorded_costs,
+    within,
+)
 from lib.runs.store import Store
 
 SECONDS_PER_EPOCH = 0.25
@@ -65,7 +76,7 @@ def test_noise_of_single_runs_is_averaged_as_times_are():
 def test_without_records_nothing_is_known_and_no_budget_can_be_kept():
     found = forecast(GRID, [])
     assert all(map(math.isnan, found.values())) and len(found) == len(GRID)
-    assert longest_first(GRID, found) == GRID
+    assert longest_first(GRID, found) == GRID == cheapest_settings_first(GRID, found)
     with pytest.raises(ValueError, match="no run of this experiment is recorded"):
         within(GRID, found, 100.0)
     assert forecast([], [record(GRID[0])]) == {}
@@ -94,6 +105,17 @@ def test_the_longest_begin_first():
     costs = {asked.identity: seconds(asked) for asked in GRID}
     ordered = [costs[asked.identity] for asked in longest_first(GRID, costs)]
     assert ordered == sorted(ordered, reverse=True) and len(ordered) == len(GRID)
+
+
+def test_one_worker_completes_the_cheapest_settings_first():
+    costs = {asked.identity: seconds(asked) for asked in GRID}
+    ordered = cheapest_settings_first(GRID[::-1], costs)
+    assert sorted(map(str, ordered)) == sorted(map(str, GRID))
+    settings = [str(asked.parameters) for asked in ordered]
+    groups = [setting for setting, _ in itertools.groupby(settings)]
+    assert len(groups) == len(set(groups)), "the seeds of a setting are together"
+    totals = [sum(seconds(asked) for asked in ordered if str(asked.parameters) == setting) for setting in groups]
+    assert totals == sorted(totals) and totals[0] < totals[-1]
 
 
 def test_what_is_left_follows_the_pace_of_those_that_have_ended():
