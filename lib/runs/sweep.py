@@ -70,7 +70,7 @@ def chosen(runs: Sequence[Run], where: Mapping[str, Any]) -> list[Run]:
         if name not in known:
             raise ValueError(f"where: one of {', '.join(known)} is allowed, got {name!r}")
         values = [asked[name] for _, asked in left if name in asked]
-        left = [(run, asked) for run, asked in left if name in asked and asked[name] == value]
+        left = [(run, asked) for run, asked in left if name in asked and _is_meant(asked[name], value)]
         if not left:
             there = ", ".join(sorted({_as_given(each) for each in values}, key=_in_order)) or "nothing"
             others = " and ".join(f"{key}={_as_given(where[key])}" for key in where if key != name)
@@ -82,6 +82,11 @@ def chosen(runs: Sequence[Run], where: Mapping[str, Any]) -> list[Run]:
 def _asked(run: Run) -> dict[str, Any]:
     """All that a run can be chosen by: its seed and its parameters, those inside others by names with dots."""
     return {"seed": run.seed, **dotted(run.parameters)}
+
+
+def _is_meant(there: Any, given: Any) -> bool:
+    """The value itself, or one that is written alike: on the command line a text "true" looks like the truth."""
+    return bool(there == given) or _as_given(there) == _as_given(given)
 
 
 def _as_given(value: Any) -> str:

@@ -425,6 +425,16 @@ def test_runs_are_chosen_by_parameters_inside_others(tmp_path):
     assert len(chosen(runs, {"fit.learning_rate": 0.01})) == 2  # a run without it is passed over
 
 
+def test_a_text_is_found_that_looks_like_another_kind_of_value():
+    texts = [
+        Run("kerg-pmnist", "experiments.pixels_and_characters.run", {"labels": text}, 0) for text in ("true", "1", "no")
+    ]
+    for given, text in ((True, "true"), (1, "1"), ("no", "no")):
+        assert [run.parameters["labels"] for run in chosen(texts, {"labels": given})] == [text]
+    with pytest.raises(ValueError, match="labels is one of 1, no, true, got false"):
+        chosen(texts, {"labels": False})
+
+
 @pytest.mark.parametrize(
     ("where", "message"),
     [
