@@ -26,13 +26,14 @@ from training import update
 from lib.models import create
 from lib.models.catalogue import NAMES
 from lib.models.kernels.screening import cell
-from lib.models.recurrent import backtracking, orthogonal, screening
+from lib.models.recurrent import backtracking, gated_orthogonal, orthogonal, screening
 from lib.report import benchmarks
 
-NETWORKS = ("orth_rnn", "rel_rnn", "mem_rnn", "rel_lstm", "mem_lstm", "sab")
+NETWORKS = ("orth_rnn", "rel_rnn", "mem_rnn", "rel_lstm", "mem_lstm", "sab", "goru")
 COMPILED, PLAIN, FUSED = "ours", "PyTorch modules", "PyTorch's LSTM"
 KEPT = ("rel_rnn", "mem_rnn")
 SYMBOLS, ALIKE = 10, 1e-4
+GATED_FORWARD = gated_orthogonal.GatedOrthogonalLayer.forward
 
 
 def stepped(*arguments: Any, trace: bool = False, **options: Any) -> cell.Screened:
@@ -45,12 +46,18 @@ def stepped_layer(layer: backtracking.BacktrackingLayer, x: Tensor) -> Tensor:
     return layer.stepped(x)[0]
 
 
+def stepped_gates(layer: gated_orthogonal.GatedOrthogonalLayer, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+    """The same for a gated layer, which goes by steps from a state that it is given."""
+    return GATED_FORWARD(layer, x, x.new_zeros(x.shape[0], layer.width) if hidden is None else hidden)
+
+
 @contextlib.contextmanager
 def step_by_step() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for room in (screening, orthogonal):
             stack.enter_context(mock.patch.object(room, "screening", stepped))
         stack.enter_context(mock.patch.object(backtracking.BacktrackingLayer, "forward", stepped_layer))
+        stack.enter_context(mock.patch.object(gated_orthogonal.GatedOrthogonalLayer, "forward", stepped_gates))
         yield
 
 
@@ -148,9 +155,9 @@ def main(batch: int, width: int, lengths: tuple[int, ...], plain_longest: int, r
         benchmarks.FOLDER / "screening.json",
         "Attention to past states on the CPU",
         "RNNs and LSTMs that attend to all their past states (mem), to 10 last and 10 screened ones (rel), or to the "
-        "best 9 of every second one (SAB): compiled loops beside the same steps in PyTorch, with the same weights, "
-        "float32. Times are milliseconds of the processor, the shortest of updates taken in turn in one run on one "
-        "thread. "
+        "best 9 of every second one (SAB), and GORU, which attends to none: compiled loops beside the same steps in "
+        "PyTorch, with the same weights, float32. Times are milliseconds of the processor, the shortest of updates "
+        "taken in turn in one run on one thread. "
         "Our LSTM of this width is PyTorch's own.",
         {"Forward, backward and a step of Adam": times, "Megabytes kept for the way back": kept},
         packages=["torch", "numba"],

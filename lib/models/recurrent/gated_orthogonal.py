@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from lib.checks import whole_number
 from lib.models.base import Module
+from lib.models.kernels.screening.cell import Rule, Weights, screening
 from lib.models.recurrent.basic import RNNState
 from lib.models.recurrent.orthogonal import CellModel
 
@@ -49,8 +50,13 @@ class GatedOrthogonalLayer(Module):
         return rotated.T
 
     def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
-        """h', (batch, time, width), of x (batch, time, inputs); hidden: (batch, width), before it, zeros if None."""
+        """h', (batch, time, width), of x (batch, time, inputs); hidden: (batch, width), before it, zeros if None.
+
+        From zeros one loop over time, compiled for the CPU, with first derivatives only; else step by step.
+        """
         driven, weights, outputs = self._driven(x), self._weights(), []
+        if hidden is None and driven.device.type == "cpu" and driven.dtype in (torch.float32, torch.float64):
+            return screening(driven, Weights(weights, threshold=self.threshold), Rule("gated")).hidden
         hidden = driven.new_zeros(x.shape[0], self.width) if hidden is None else hidden
         for one in driven.unbind(1):
             hidden = self._next(one, hidden, weights)

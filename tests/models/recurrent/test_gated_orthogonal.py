@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from lib.models import create
 from lib.models.base import seeded
@@ -45,6 +46,24 @@ def test_the_matrix_is_a_product_of_rotations(width: int) -> None:
     if width > 2:
         assert np.abs(Q - rotations(layer, neighbours_first=True)).max() > 0.1
         assert np.abs(Q).min() > 0  # every unit reaches every other
+
+
+@pytest.mark.parametrize(("width", "batch", "time"), [(2, 2, 9), (8, 21, 17), (32, 3, 40)])
+def test_the_compiled_loop_is_the_steps_of_torch(width: int, batch: int, time: int) -> None:
+    layer = layer_of(width)
+    x = torch.from_numpy(np.random.default_rng(1).standard_normal((batch, time, 3))).requires_grad_()
+    factors = torch.from_numpy(np.random.default_rng(2).standard_normal((batch, time, width)))
+    nothing, ones = torch.zeros(batch, width).double(), torch.ones(batch, width).double()
+
+    def found(outputs: Tensor) -> list[Tensor]:
+        return [outputs, *torch.autograd.grad((outputs * factors).sum(), [x, *layer.parameters()])]
+
+    def agree(one: list[Tensor], other: list[Tensor]) -> bool:
+        return all(torch.allclose(a, b, rtol=1e-9, atol=1e-10) for a, b in zip(one, other, strict=True))
+
+    compiled = found(layer(x))
+    assert agree(compiled, found(layer(x, nothing)))
+    assert not agree(compiled, found(layer(x, ones)))
 
 
 def test_states_are_those_of_the_equations() -> None:

@@ -22,7 +22,7 @@ from lib.models.kernels.lanes import LANES
 from lib.models.kernels.screening import cell_cpu as kernels
 from lib.models.kernels.threads import refuse_second_derivatives, share
 
-CELLS = {"tanh": kernels.TANH, "modrelu": kernels.MODRELU, "lstm": kernels.LSTM}
+CELLS = {"tanh": kernels.TANH, "modrelu": kernels.MODRELU, "lstm": kernels.LSTM, "gated": kernels.GATED}
 # Scores are at least 0. Below it are marks: of a state that is never to be relevant, and in empty places.
 NEVER, NO_RELEVANT, NO_BUFFERED = -1.0, -1.0, -2.0
 
@@ -30,7 +30,7 @@ NEVER, NO_RELEVANT, NO_BUFFERED = -1.0, -1.0, -2.0
 class Rule(NamedTuple):
     """What is computed, numbers aside."""
 
-    cell: str  # "tanh", "modrelu" or "lstm"
+    cell: str  # "tanh", "modrelu", "lstm", or "gated" as in `GatedOrthogonalLayer`, which has no steps here
     buffer: int | None = 0  # states of the buffer; None for all there are, 0 for no attention
     relevant: int = 0  # states kept beyond them
     own: float = 1.0  # share of h_t in s_t
@@ -38,7 +38,7 @@ class Rule(NamedTuple):
 
 
 class Weights(NamedTuple):
-    recurrent: Tensor  # V, (gates n, n); gates of an LSTM in order i, f, g, o
+    recurrent: Tensor  # V, (gates n, n); gates of an LSTM in order i, f, g, o; W_r, W_g and Q of a gated cell
     query: Tensor | None = None  # W_a, (n, n)
     key: Tensor | None = None  # U_a, (n, n)
     score: Tensor | None = None  # v, (n,)
@@ -218,7 +218,7 @@ class CompiledScreening(torch.autograd.Function):  # type: ignore[misc]
         (batch, time, _), n = driven.shape, recurrent.shape[1]
         size = 0 if query is None else time if rule.buffer is None else min(rule.buffer, time)
         times, wide = time if keep else 1, 0 if query is None else n
-        gated = (times, 4 * n, n) if rule.cell == "lstm" else (1, 0, 0)
+        gated = (times, 4 * n, n) if rule.cell in ("lstm", "gated") else (1, 0, 0)
         out, states = driven.new_empty(batch, time, n), driven.new_empty(batch, times, wide)
         gates, cells = driven.new_empty(batch, gated[0], gated[1]), driven.new_empty(batch, gated[0], gated[2])
         queries, keys = driven.new_empty(batch, times, wide), driven.new_empty(batch, time, wide)
@@ -241,20 +241,21 @@ class CompiledScreening(torch.autograd.Function):  # type: ignore[misc]
         refuse_second_derivatives()
         recurrent, query, key, score, threshold, nudge, *filled = ctx.saved_tensors
         out, states, gates, cells, queries, keys, weights, times = filled
-        batch, _, n = out.shape
+        (batch, _, n), gated = out.shape, ctx.rule.cell == "gated"
         d_out = d_hidden.clone(memory_format=torch.contiguous_format)
         d_driven = out.new_empty(*out.shape[:2], recurrent.shape[0])
         d_queries, d_keys = torch.zeros_like(queries), torch.zeros_like(keys)
         d_score, d_threshold = out.new_zeros(batch, n), out.new_zeros(batch, n)
         stack = _stack(recurrent, query)
         given = [*(panels(y) if y is not None else out.new_empty(0, 0) for y in (stack, key))]
-        given += [_or_empty(score, out, 1), _or_empty(nudge, out, 3)]
+        given += [_or_empty(y, out, axes) for y, axes in ((score, 1), (threshold, 1), (nudge, 3))]
         kept = [out, gates, cells, queries, keys, weights, times]
         blanks = [d_out, d_driven, d_queries, d_keys, d_score, d_threshold]
         call = [kernels.screening_backward, *numpy_arrays(*given), *_settings(ctx.rule, ctx.size)]
         share_batch([*call, *numpy_arrays(*kept, *blanks)], batch)
         before = F.pad(out if query is None else states, (0, 0, 1, -1)).flatten(0, 1)  # s_0 = 0, s_1, ..
-        found: list[Tensor | None] = [d_driven, d_driven.flatten(0, 1).T @ before, None, None, None, None]
+        d_sums = torch.cat([d_driven[..., : 2 * n], d_driven[..., 2 * n :] * gates[..., :n]], 2) if gated else d_driven
+        found: list[Tensor | None] = [d_driven, d_sums.flatten(0, 1).T @ before, None, None, None, None]
         if query is not None:
             found[2] = d_queries.flatten(0, 1).T @ before
             found[3] = d_keys.flatten(0, 1).T @ out.flatten(0, 1)

@@ -23,7 +23,7 @@ from lib.models.kernels.recurrent_cpu import ANY_ORDER
 from lib.models.kernels.screening.attention_cpu import attend, attend_back, offer, squared_exponentials, times_of_slots
 
 PIECE = 16
-TANH, MODRELU, LSTM = range(3)
+TANH, MODRELU, LSTM, GATED = range(4)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
@@ -57,7 +57,7 @@ def screening_forward(
     sums = np.zeros((rows, stacked.shape[0] * LANES), out.dtype)
     keyed_sums = np.zeros((rows, keyed.shape[0] * LANES), out.dtype)
     lanes, at_query = np.zeros(rows * LANES, out.dtype), _whole_lanes(driven.shape[2])
-    c, context = np.zeros((rows, n if cell == LSTM else 0), out.dtype), np.empty(n, out.dtype)
+    c, context = np.zeros((rows, n if cell >= LSTM else 0), out.dtype), np.empty(n, out.dtype)
     buffered, frozen = np.zeros((rows, size), out.dtype), np.full((rows, relevant), -1, out.dtype)
     chosen, index = np.full((rows, relevant), -1, np.int32), np.empty(size + relevant, np.int64)
     power, powers, clipped = np.empty_like(context), np.empty_like(keys[first:last]), np.zeros((rows, time), np.bool_)
@@ -100,6 +100,7 @@ def screening_backward(
     stacked: Any,
     keyed: Any,
     score: Any,
+    threshold: Any,
     nudge: Any,
     cell: int,
     own: float,
@@ -131,7 +132,7 @@ def screening_backward(
     d_sums, at_query = np.zeros((rows, stacked.shape[1] // LANES), out.dtype), _whole_lanes(d_driven.shape[2])
     keyed_sums = np.zeros((rows, keyed.shape[0] * LANES), out.dtype)
     d_key, lanes = np.zeros((rows, n + n % 2), out.dtype), np.zeros(rows * LANES, out.dtype)
-    d_c, before = np.zeros((rows, n if cell == LSTM else 0), out.dtype), np.zeros(n, out.dtype)
+    d_c, before = np.zeros((rows, n if cell >= LSTM else 0), out.dtype), np.zeros(n, out.dtype)
     shares, d_context = np.empty(size + relevant, out.dtype), np.empty(n, out.dtype)
     index, power = np.empty(size + relevant, np.int64), np.empty(n, out.dtype)
     powers, clipped = np.empty_like(keys[first:last]), np.zeros((rows, time), np.bool_)
@@ -158,16 +159,22 @@ def screening_backward(
             if size > 0:
                 d_out[b, t] += keyed_sums[r, :n]
                 d_sums[r, at_query : at_query + n] = d_queries[b, t]
-            if cell == LSTM:
+            if cell >= LSTM:
                 if t > 0:
                     before[:] = cells[b, t - 1]
                 else:
                     before[:] = out.dtype.type(0)
+            if cell == LSTM:
                 gates_back(gates[b, t], before, cells[b, t], d_out[b, t], d_c[r], d_driven[b, t])
+            elif cell == GATED:
+                _gated_back(gates[b, t], before, threshold, d_out[b, t], d_c[r], d_driven[b, t], d_threshold[b])
             else:
                 nudged = nudge[b, t] if nudge.size > 0 else nudge[0, 0]
                 _activation_back(out[b, t], nudged, cell, d_out[b, t], d_driven[b, t], d_threshold[b])
             d_sums[r, : d_driven.shape[2]] = d_driven[b, t]
+            if cell == GATED:
+                for j in range(n):
+                    d_sums[r, 2 * n + j] *= gates[b, t, j]
         products(d_sums, stacked, back, lanes)
 
 
@@ -196,19 +203,26 @@ def products(matrix: Any, panels: Any, out: Any, lanes: Any) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
 def _next_hidden(sums: Any, driven: Any, threshold: Any, cell: int, gates: Any, c: Any, out: Any) -> None:
-    """h_t of one sequence, and the gates i, f, g, o and c_t of an LSTM."""
-    n, nothing = out.size, out.dtype.type(0)
+    """h_t of one sequence, and the gates and c_t of a cell that has them."""
+    n = out.size
     if cell == LSTM:
         next_of_lstm(sums, driven, gates, c, out)
+    elif cell == GATED:
+        _next_gated(sums, driven, threshold, gates, c, out)
     elif cell == MODRELU:
         for j in range(n):
-            z = sums[j] + driven[j]
-            length = abs(z) + threshold[j]
-            length = nothing if length < nothing else length
-            out[j] = -length if z < nothing else (length if z > nothing else z)  # 0 stays 0, and NaN what it is
+            out[j] = _modrelu(sums[j] + driven[j], threshold[j])
     else:
         for j in range(n):
             out[j] = fast_tanh(sums[j] + driven[j])
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
+def _modrelu(z: Any, threshold: Any) -> Any:
+    nothing = z * 0
+    length = abs(z) + threshold
+    length = nothing if length < nothing else length
+    return -length if z < nothing else (length if z > nothing else z)  # 0 stays 0, and NaN what it is
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
@@ -225,6 +239,34 @@ def next_of_lstm(sums: Any, driven: Any, gates: Any, c: Any, out: Any) -> None:
     for j in range(n):
         c[j] = gates[n + j] * c[j] + gates[j] * new[j]
         out[j] = leave[j] * fast_tanh(c[j])
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
+def _next_gated(sums: Any, driven: Any, threshold: Any, gates: Any, c: Any, out: Any) -> None:
+    """h_t of a gated orthogonal cell, in the place of c = h_{t-1} too, and r, g, Q h and the z that modReLU is of."""
+    n, one = out.size, out.dtype.type(1)
+    for j in range(2 * n):
+        gates[j] = fast_sigmoid(sums[j] + driven[j])
+    for j in range(n):
+        z, g = gates[j] * sums[2 * n + j] + driven[2 * n + j], gates[n + j]
+        gates[2 * n + j], gates[3 * n + j] = sums[2 * n + j], z
+        c[j] = g * c[j] + (one - g) * _modrelu(z, threshold[j])
+        out[j] = c[j]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
+def _gated_back(gates: Any, before: Any, threshold: Any, d_h: Any, d_c: Any, d_driven: Any, d_threshold: Any) -> None:
+    """Gradients of what drives the gates and z; d_c goes from what h_{t+1} = g h_t + .. gives h_t to the same of t."""
+    n, nothing, one = before.size, before.dtype.type(0), before.dtype.type(1)
+    for j in range(n):
+        r, g, turned, z = gates[j], gates[n + j], gates[2 * n + j], gates[3 * n + j]
+        new, d = _modrelu(z, threshold[j]), d_h[j] + d_c[j]
+        d_z = nothing if new == nothing else d * (one - g)
+        d_threshold[j] += d_z if new > nothing else -d_z
+        d_driven[j] = d_z * turned * r * (one - r)
+        d_driven[n + j] = d * (before[j] - new) * g * (one - g)
+        d_driven[2 * n + j] = d_z
+        d_c[j] = d * g
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
