@@ -1,6 +1,7 @@
 """What is asked of the records of copy and denoise: Tables 5 and 7 and Fig. 4 to 6 of Kerg et al. (2020).
 
-The rules were fixed before any run. A network succeeds or fails as `runs.ended` says; else a part is not decided.
+The rules were fixed before any run, but for `learnt`, which was set after one GORU had been seen to learn denoise. A
+network succeeds or fails as `runs.ended` says; else a part is not decided.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 
 from experiments.recall.memory import last_exponent
 from experiments.recall.runs import (
+    SEEDS,
     RecallRun,
     Runs,
     best_recipe,
@@ -106,12 +108,23 @@ def judge_failed(
         seed_rows(cells, lambda run: run.accuracy, max),
         part=part,
         at_most=CHANCE,
-        plateau=ended(runs, [(architecture, delay) for delay in there]),
+        plateau=learnt(cells) or ended(runs, [(architecture, delay) for delay in there]),
         condition="to plateau",
         profile=_profile(cells, there == wanted),
         explanation="it learns the task, or a part of it",
         **{"paper": 0.12} | said | {"note": _note(said.get("note", ""), there)},
     )
+
+
+def learnt(cells: Iterable[Runs]) -> Plateau | None:
+    """The gate of who is said to fail, where every seed of a recipe has learnt a part of the task: that it can is seen
+    before its training has ended. None where there is no such recipe.
+    """
+    for cell in cells:
+        if len(cell) >= SEEDS and all(run.accuracy > CHANCE for run in cell):
+            told = f"{cell[0].name}, T = {cell[0].delay}: above chance in every seed by {cell[0].updates} updates"
+            return Plateau(True, "", told)
+    return None
 
 
 def judge_between(runs: Sequence[RecallRun]) -> str:

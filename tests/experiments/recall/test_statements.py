@@ -109,6 +109,14 @@ def test_a_printed_chance_needs_failure_and_chance():
     assert failed(cell("lstm", 500, success=9000), REL_SUCCEEDS) == "differs"
 
 
+def test_who_has_learnt_a_part_in_every_seed_does_not_fail_whether_or_not_training_had_ended():
+    def rising(accuracy, seeds=3):
+        return failed(cell("lstm", 500, updates=4500, accuracy=accuracy, falling=0.5, seeds=seeds))
+
+    assert rising(0.9) == "differs"
+    assert rising([0.9, 0.9, 0.2]) == rising(0.9, seeds=2) == rising(0.15) == "undecided"
+
+
 def test_agreement_is_full_only_by_the_printed_recipes_at_all_delays(monkeypatch):
     said = []
     monkeypatch.setattr(statements, "judge", lambda claim, cases, **asked: said.append(asked["profile"]) or "agrees")
