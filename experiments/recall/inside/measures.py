@@ -8,7 +8,7 @@ import numpy as np
 
 from experiments.recall.runs import RecallRun, best_recipe
 
-SMALL = 0.1  # of the delay, which a memory may hold where gradients are compared
+SMALL = 0.2  # of the delay, which a memory may hold where gradients are compared
 
 
 def slope(run: RecallRun, when: str = "after") -> float:
