@@ -24,10 +24,10 @@ CACHE_VARIABLE = "NUMBA_CACHE_DIR"
 OWN_FOLDER = re.compile(r"lib-[0-9a-f]{16}")  # names of our folders
 MARK = "last-used"
 UNUSED_DAYS = 30
-_NUMBA = re.compile(rb"^[ \t]*(?:from|import)[ \t]+numba\b", re.M)
-_DOTTED = re.compile(rb"\b(?:lib|experiments)(?:\.\w+)+")
-_RELATIVE = re.compile(rb"^[ \t]*from[ \t]+\.", re.M)
-_WORD = re.compile(rb"\w+")
+_NUMBA = re.compile(rb"^[ \t]*(?:from|import)[ \t]+numba\b", re.M)  # at the start of a line: an import, not a mention
+_DOTTED = re.compile(rb"\b(?:lib|experiments)(?:\.\w+)+|(?<=from )(?:lib|experiments)(?= import)")  # modules of ours
+_RELATIVE = re.compile(rb"^[ \t]*from[ \t]+\.", re.M)  # imports from the own package
+_WORD = re.compile(rb"\w+")  # every name that stands in a text
 ROOM = 64 * 2**20  # bytes that have to be free: Numba lets a kernel fail whose machine code it cannot write
 
 

@@ -89,8 +89,10 @@ KERNELS = {
     "lib/apart/__init__.py": "",
     "lib/apart/other.py": "",
     "lib/apart/page.py": "from lib.fast import loops\n# not from numba import njit",
+    "lib/top.py": "",
+    "lib/unread.py": "",
     "experiments/__init__.py": "",
-    "experiments/own/kernel.py": "import numba as nb\nfrom lib.apart import (\n    other,\n)",
+    "experiments/own/kernel.py": "import numba as nb\nfrom lib import top\nfrom lib.apart import (\n    other,\n)",
     "experiments/own/run.py": "from experiments.own import kernel",
 }
 
@@ -103,8 +105,10 @@ KERNELS = {
         ("lib/room/inner.py", True),
         ("lib/room/beside.py", True),
         ("lib/apart/other.py", True),
+        ("lib/top.py", True),
         ("experiments/own/kernel.py", True),
         ("lib/apart/page.py", False),
+        ("lib/unread.py", False),
         ("experiments/own/run.py", False),
     ],
 )

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lib.models.kernels import attention_cpu as kernels
-from lib.models.kernels.threads import share
+from lib.models.kernels.threads import numpy_arrays, share
 
 WIDEST = 8  # of a head, for the compiled kernels; at 16 the matrix products of torch are as fast
 
@@ -74,6 +74,6 @@ class CompiledAttention(torch.autograd.Function):  # type: ignore[misc]
 def _run(kernel: Any, projected: Tensor, heads: int, window: int, others: list[Tensor]) -> None:
     """Call the kernel for every head of every sequence."""
     batch, time, columns = projected.shape
-    arrays = [x.detach().contiguous().numpy() for x in (projected, *others)]
+    first, *arrays = numpy_arrays(projected, *others)
     unit = (0,) * (columns // (3 * heads))
-    share(kernel, [arrays[0], heads, window, unit, *arrays[1:]], batch * heads, batch * time * window * columns)
+    share(kernel, [first, heads, window, unit, *arrays], batch * heads, batch * time * window * columns)

@@ -11,7 +11,7 @@ from numba import njit
 from torch import Tensor, nn
 
 from lib.models.kernels.exponential import fast_exp
-from lib.models.kernels.threads import refuse_second_derivatives, share
+from lib.models.kernels.threads import numpy_arrays, refuse_second_derivatives, share
 
 BLOCK = 128  # channels of a piece
 ANY_ORDER = {"contract", "nsz", "reassoc"}  # sums may be reordered; NaN and infinity keep their meaning
@@ -50,7 +50,7 @@ class CompiledConvolution(torch.autograd.Function):  # type: ignore[misc]
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         y = x.new_empty(x.shape)
         batch, _, channels = x.shape
-        share(forward, [*_arrays(x, weight, bias), y.numpy()], batch * blocks(channels), 4 * x.numel())
+        share(forward, numpy_arrays(x, weight[:, 0].T, bias, y), batch * blocks(channels), 4 * x.numel())
         ctx.save_for_backward(x, weight, bias)
         return y
 
@@ -61,13 +61,9 @@ class CompiledConvolution(torch.autograd.Function):  # type: ignore[misc]
         batch, _, channels = x.shape
         d_x, d_bias = x.new_empty(x.shape), x.new_empty(batch, channels)
         d_weight = x.new_empty(batch, weight.shape[-1], channels)
-        filled = [tensor.numpy() for tensor in (d_y.contiguous(), d_x, d_weight, d_bias)]
-        share(backward, [*_arrays(x, weight, bias), *filled], batch * blocks(channels), 8 * x.numel())
+        arrays = numpy_arrays(x, weight[:, 0].T, bias, d_y, d_x, d_weight, d_bias)
+        share(backward, arrays, batch * blocks(channels), 8 * x.numel())
         return d_x, d_weight.sum(0).T[:, None], d_bias.sum(0)
-
-
-def _arrays(x: Tensor, weight: Tensor, bias: Tensor) -> list[Any]:
-    return [tensor.detach().contiguous().numpy() for tensor in (x, weight[:, 0].T, bias)]
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]

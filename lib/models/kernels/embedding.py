@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from numba import njit
 from torch import Tensor
 
-from lib.models.kernels.threads import refuse_second_derivatives
+from lib.models.kernels.threads import numpy_arrays, refuse_second_derivatives
 
 
 def token_vectors(tokens: Tensor, weight: Tensor) -> Tensor:
@@ -38,8 +38,7 @@ class CompiledEmbedding(torch.autograd.Function):  # type: ignore[misc]
         refuse_second_derivatives()
         (tokens,) = ctx.saved_tensors
         total = gradient.new_zeros(ctx.shape)
-        lines = gradient.reshape(-1, gradient.shape[-1]).contiguous()
-        _add_at(tokens.reshape(-1).contiguous().numpy(), lines.numpy(), total.numpy())
+        _add_at(*numpy_arrays(tokens.reshape(-1), gradient.reshape(-1, gradient.shape[-1]), total))
         return None, total
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lib.models.kernels import recurrent_cpu as kernels
 from lib.models.kernels.lanes import LANES
-from lib.models.kernels.threads import refuse_second_derivatives, share
+from lib.models.kernels.threads import numpy_arrays, refuse_second_derivatives, share
 
 NONLINEARITIES = ("tanh", "relu")
 # Widths up to which the compiled loops are faster: of a batch, and for each of its sequences. Torch runs an RNN as one
@@ -69,7 +69,7 @@ class CompiledRNN(torch.autograd.Function):  # type: ignore[misc]
         *inputs, relu = arguments
         x, weights, initial = _arrays(inputs)
         out = inputs[0].new_empty(*x.shape[:2], initial.shape[2])
-        _share(kernels.rnn_forward, [x, weights, initial, relu, out.numpy()])
+        _share(kernels.rnn_forward, [x, weights, initial, relu, *numpy_arrays(out)])
         ctx.save_for_backward(*inputs, out)  # not copies of the inputs: torch then notices a change in place
         ctx.relu = relu
         return out
@@ -80,8 +80,8 @@ class CompiledRNN(torch.autograd.Function):  # type: ignore[misc]
         *inputs, out = ctx.saved_tensors
         x, weights, initial = _arrays(inputs)
         filled = _blanks(inputs, ctx.needs_input_grad[0])
-        given = [x, weights.T.copy(), initial, ctx.relu, *_numpy(out, d_out)]
-        _share(kernels.rnn_backward, [*given, *_numpy(*filled)])
+        given = [x, weights.T.copy(), initial, ctx.relu, *numpy_arrays(out, d_out)]
+        _share(kernels.rnn_backward, [*given, *numpy_arrays(*filled)])
         return *_gradients(inputs, filled), None
 
 
@@ -97,7 +97,7 @@ class CompiledLSTM(torch.autograd.Function):  # type: ignore[misc]
         pieces = -(-batch // LANES) if keep else 0
         gates = inputs[0].new_empty(pieces, time, 4 * width * LANES)
         cells = inputs[0].new_empty(pieces, -(-time // kernels.CHUNK), width * LANES)
-        _share(kernels.lstm_forward, [x, weights, initial, cell, *_numpy(out, gates, cells, last[:, None])])
+        _share(kernels.lstm_forward, [x, weights, initial, cell, *numpy_arrays(out, gates, cells, last[:, None])])
         ctx.save_for_backward(*inputs, out, gates, cells)
         return out, last
 
@@ -107,8 +107,8 @@ class CompiledLSTM(torch.autograd.Function):  # type: ignore[misc]
         *inputs, out, gates, cells = ctx.saved_tensors
         x, weights, initial, _ = _arrays(inputs)
         filled = _blanks(inputs, ctx.needs_input_grad[0])
-        given = [x, weights.T.copy(), initial, *_numpy(out, gates, cells, d_out, d_last[:, None])]
-        _share(kernels.lstm_backward, [*given, *_numpy(*filled)])
+        given = [x, weights.T.copy(), initial, *numpy_arrays(out, gates, cells, d_out, d_last[:, None])]
+        _share(kernels.lstm_backward, [*given, *numpy_arrays(*filled)])
         return *_gradients(inputs, filled), None
 
 
@@ -132,11 +132,7 @@ def _arrays(inputs: list[Tensor]) -> list[Any]:
     x, weight_ih, weight_hh, bias, *initial = (y.detach() for y in inputs)
     weights = torch.cat([weight_hh, weight_ih, bias[:, None]], dim=1)
     padded = F.pad(weights, (0, -weights.shape[1] % 4, 0, -weights.shape[0] % 4))
-    return _numpy(x, padded, *(state[:, None] for state in initial))
-
-
-def _numpy(*tensors: Tensor) -> list[Any]:
-    return [tensor.contiguous().numpy() for tensor in tensors]
+    return numpy_arrays(x, padded, *(state[:, None] for state in initial))
 
 
 def _blanks(inputs: list[Tensor], through_x: bool) -> list[Tensor]:

@@ -21,7 +21,7 @@ from torch import Tensor
 from lib.checks import whole_number
 from lib.models.kernels import scan_cpu as kernels
 from lib.models.kernels.scan_torch import chunked_selective_scan, mamba_ssm_function
-from lib.models.kernels.threads import refuse_second_derivatives, share
+from lib.models.kernels.threads import numpy_arrays, refuse_second_derivatives, share
 
 CHUNK = 32  # times between two kept states on the CPU: the states of 32 times stay in a second-level cache
 LARGEST_FUSED_SIZE = 256  # states of a channel in the kernel of mamba-ssm
@@ -164,7 +164,7 @@ class CompiledScan(torch.autograd.Function):  # type: ignore[misc]
         batch, time, channels = u.shape
         kept = u.new_empty(batch, -(-time // chunk) if keep else 0, size, channels)
         y, state = u.new_empty(u.shape), _by_size(initial)
-        filled = [x.numpy() for x in (y, kept, state)]
+        filled = numpy_arrays(y, kept, state)
         share(kernels.forward, [*_arrays(inputs), chunk, *filled], batch * kernels.blocks(channels), u.numel() * size)
         ctx.save_for_backward(*inputs, kept)  # not copies of the inputs: torch then notices a change in place
         ctx.chunk = chunk
@@ -180,15 +180,15 @@ class CompiledScan(torch.autograd.Function):  # type: ignore[misc]
         d_u, d_delta = u.new_empty(u.shape), u.new_empty(u.shape)
         d_A, d_D = u.new_empty(batch, size, channels), u.new_empty(batch, channels)
         d_B, d_C = (u.new_empty(batch, blocks, *B.shape[1:]) for _ in range(2))
-        filled = [x.numpy() for x in (kept, d_y.contiguous(), d_state, d_u, d_delta, d_A, d_B, d_C, d_D)]
+        filled = numpy_arrays(kept, d_y, d_state, d_u, d_delta, d_A, d_B, d_C, d_D)
         share(kernels.backward, [*_arrays(inputs), ctx.chunk, *filled], batch * blocks, u.numel() * size)
         return d_u, d_delta, d_A.sum(0).T, d_B.sum(1), d_C.sum(1), d_D.sum(0), d_state.transpose(1, 2), None, None
 
 
 def _arrays(inputs: list[Tensor]) -> list[Any]:
     """u, delta, A, B, C, D as the kernels want them."""
-    u, delta, A, B, C, D = (x.detach() for x in inputs)
-    return [x.contiguous().numpy() for x in (u, delta, A.T, B, C, D)]
+    u, delta, A, B, C, D = inputs
+    return numpy_arrays(u, delta, A.T, B, C, D)
 
 
 def _by_size(state: Tensor) -> Tensor:

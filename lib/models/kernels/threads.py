@@ -1,4 +1,4 @@
-"""What functions of compiled loops have in common: threads that share the work, and first derivatives only."""
+"""What functions of compiled loops have in common: arrays, threads that share the work, first derivatives only."""
 
 from __future__ import annotations
 
@@ -9,8 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
+from torch import Tensor
 
 SMALL_WORK = 1 << 17  # operations below which waking a thread costs more than it saves
+
+
+def numpy_arrays(*tensors: Tensor) -> list[Any]:
+    """Contiguous arrays in the memory of the tensors; of one that is not contiguous, a copy, so none to be filled."""
+    return [tensor.detach().contiguous().numpy() for tensor in tensors]
 
 
 def share(kernel: Callable[..., None], arguments: list[Any], pieces: int, operations: int) -> None:

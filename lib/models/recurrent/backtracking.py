@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from lib.checks import whole_number
 from lib.models.base import Module
 from lib.models.kernels.screening import backtracking_cpu as kernels
-from lib.models.kernels.screening.cell import numpy_arrays, panels, share_batch
-from lib.models.kernels.threads import refuse_second_derivatives
+from lib.models.kernels.screening.cell import panels, share_batch
+from lib.models.kernels.threads import numpy_arrays, refuse_second_derivatives
 from lib.models.recurrent.basic import LSTMLayer
 from lib.models.recurrent.orthogonal import AttendingModel
 

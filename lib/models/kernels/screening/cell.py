@@ -20,7 +20,7 @@ from torch import Tensor
 
 from lib.models.kernels.lanes import LANES
 from lib.models.kernels.screening import cell_cpu as kernels
-from lib.models.kernels.threads import refuse_second_derivatives, share
+from lib.models.kernels.threads import numpy_arrays, refuse_second_derivatives, share
 
 CELLS = {"tanh": kernels.TANH, "modrelu": kernels.MODRELU, "lstm": kernels.LSTM, "gated": kernels.GATED}
 # Scores are at least 0. Below it are marks: of a state that is never to be relevant, and in empty places.
@@ -181,6 +181,8 @@ def screening_step(
 
 
 def _cell(sums: Tensor, cell: Tensor, weights: Weights, rule: Rule) -> tuple[Tensor, Tensor]:
+    if rule.cell == "gated":
+        raise ValueError("a gated cell has no steps here: those of GatedOrthogonalLayer are meant")
     if rule.cell == "lstm":
         i, f, g, o = sums.chunk(4, dim=-1)
         cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
@@ -286,11 +288,6 @@ def panels(matrix: Tensor) -> Tensor:
 
 def _or_empty(tensor: Tensor | None, like: Tensor, axes: int) -> Tensor:
     return like.new_empty(*[1] * (axes - 1), 0) if tensor is None else tensor
-
-
-def numpy_arrays(*tensors: Tensor) -> list[Any]:
-    """Contiguous arrays in the memory of the tensors where these are contiguous."""
-    return [tensor.detach().contiguous().numpy() for tensor in tensors]
 
 
 def share_batch(call: list[Any], batch: int) -> None:

@@ -219,6 +219,7 @@ def _next_hidden(sums: Any, driven: Any, threshold: Any, cell: int, gates: Any, 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
 def _modrelu(z: Any, threshold: Any) -> Any:
+    """sign(z) max(0, |z| + threshold)."""
     nothing = z * 0
     length = abs(z) + threshold
     length = nothing if length < nothing else length
