@@ -8,7 +8,7 @@ import numpy as np
 
 from experiments.recall.runs import RecallRun, best_recipe
 
-SMALL = 0.2  # of the delay, which a memory may hold where gradients are compared
+SMALL = 1 / 3  # of the delay, which a memory may hold where gradients are compared
 
 
 def slope(run: RecallRun, when: str = "after") -> float:
@@ -20,7 +20,7 @@ def slope(run: RecallRun, when: str = "after") -> float:
 
 
 def slopes(runs: Iterable[RecallRun], when: str = "after") -> dict[tuple[int, int], dict[int, float]]:
-    """|m| of RelLSTM by (buffer, relevant) and seed, at the longest delay of which every memory is a small share."""
+    """|m| of RelLSTM by (buffer, relevant) and seed, at the longest delay of which every memory is a third or less."""
     own = [run for run in runs if run.architecture == "rel_lstm" and "gradient_norms" in run.inside(when)]
     sizes = {id(run): (run.parameters["options"]["buffer"], run.parameters["options"]["relevant"]) for run in own}
     own = [run for run in own if sum(sizes[id(run)]) <= SMALL * run.delay]

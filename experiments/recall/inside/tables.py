@@ -35,7 +35,7 @@ def answer(looking: Iterable[RecallRun], steepness: Iterable[RecallRun]) -> str:
     told.append(
         f"**Fig. 3.** Slopes of {len(found_slopes)} pairs of sizes are recorded."
         if found_slopes
-        else f"**Fig. 3** at a delay of which every memory is a small share: {NOT_YET}."
+        else f"**Fig. 3** at a delay of which every memory is a third at most: {NOT_YET}."
     )
     if len(told) == 1:
         told.insert(0, f"**Paths through relevant states:** {NOT_YET}.")
