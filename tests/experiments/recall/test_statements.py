@@ -109,12 +109,12 @@ def test_a_printed_chance_needs_failure_and_chance():
     assert failed(cell("lstm", 500, success=9000), REL_SUCCEEDS) == "differs"
 
 
-def test_who_has_learnt_a_part_in_every_seed_does_not_fail_whether_or_not_training_had_ended():
+def test_who_has_learnt_most_in_every_seed_does_not_fail_whether_or_not_training_had_ended():
     def rising(accuracy, seeds=3):
         return failed(cell("lstm", 500, updates=4500, accuracy=accuracy, falling=0.5, seeds=seeds))
 
     assert rising(0.9) == "differs"
-    assert rising([0.9, 0.9, 0.2]) == rising(0.9, seeds=2) == rising(0.15) == "undecided"
+    assert rising([0.9, 0.9, 0.45]) == rising(0.9, seeds=2) == rising(0.45) == rising(0.15) == "undecided"
 
 
 def test_agreement_is_full_only_by_the_printed_recipes_at_all_delays(monkeypatch):
@@ -230,10 +230,10 @@ def test_small_sets_leave_steeper_gradients():
     assert inner_statements.judge_set_size(steepness(lambda b, r, s: 1.0 + 0.05 * s + (r > 8))) == "differs"
     mixed = steepness(lambda b, r, s: (2.0 if r == 3 else 0.5) * (1 if s else -0.1))
     assert inner_statements.judge_set_size(mixed) == "undecided"
-    # negative controls: before training; trainings that still move; memories that are no small share of the delay
+    # negative controls: before training; trainings that still move; memories of more than a third of the delay
     assert inner_statements.judge_set_size(steepness(by_set), when="before") == "differs"
     assert inner_statements.judge_set_size(steepness(by_set, success=None, falling=0.1)) == "undecided"
-    assert inner_statements.judge_set_size(steepness(by_set, delay=100)) == "undecided"
+    assert inner_statements.judge_set_size(steepness(by_set, delay=60)) == "undecided"
 
 
 def test_the_buffer_matters_less_than_the_set():
