@@ -1,7 +1,8 @@
 """What is asked of the records of copy and denoise: Tables 5 and 7 and Fig. 4 to 6 of Kerg et al. (2020).
 
 The rules were fixed before any run, but for `learnt`, which was set after one GORU had been seen to learn most of
-denoise, and asks for half the symbols, not a fifth, since LSTMs were seen at 26 to 44 % and rising. A network succeeds or fails as `runs.ended` says; else a part is not decided.
+denoise, and asks for half the symbols, not a fifth, since LSTMs were seen at 26 to 44 % and rising. A network succeeds
+or fails as `runs.ended` says; else a part is not decided.
 """
 
 from __future__ import annotations
@@ -123,8 +124,8 @@ def learnt(cells: Iterable[Runs]) -> Plateau | None:
     """
     for cell in cells:
         if len(cell) >= SEEDS and all(run.accuracy > MOSTLY for run in cell):
-            told = f"{cell[0].name}, T = {cell[0].delay}: more than half right in every seed by {cell[0].updates} updates"
-            return Plateau(True, "", told)
+            of = f"{cell[0].name}, T = {cell[0].delay}"
+            return Plateau(True, "", f"{of}: more than half right in every seed by {cell[0].updates} updates")
     return None
 
 
