@@ -2,18 +2,13 @@
 
 import itertools
 import json
-import os
-import signal
-import subprocess
-import sys
-import textwrap
+import multiprocessing
 import time
 
 import numpy as np
 import pytest
 import torch
 
-from lib import ROOT
 from lib.models import create
 from lib.processes import IsingChain
 from lib.training import FitSettings, NextToken, fit, position_losses
@@ -207,49 +202,42 @@ def test_a_run_in_two_parts_ends_with_the_numbers_of_one_in_a_piece(tmp_path, op
     assert torch.equal(weights(whole), weights(resumed))
 
 
-KILLED = """
-    import json, sys
-    import numpy as np
-    from pathlib import Path
-    from lib.models import create
-    from lib.training import FitSettings, NextToken, fit
-    import torch
+def train(checkpoint, told):
+    """All of a short training, from a checkpoint if there is one; what came of it goes to the file `told`."""
     torch.set_num_threads(1)
-    rng = np.random.default_rng(0)
-    data = rng.integers(0, 2, (400, 40), dtype=np.uint8)
-    model = create("lstm", 2, 8, seed=0)
-    checkpoint = Path(sys.argv[1]) if sys.argv[1] else None
-    settings = FitSettings(epochs=12, batch=20, patience=None)
+    data = np.random.default_rng(0).integers(0, 2, (400, 40), dtype=np.uint8)
+    model, settings = create("lstm", 2, 8, seed=0), FitSettings(epochs=12, batch=20, patience=None)
     course = fit(model, NextToken(data[:300], data[300:]), settings, checkpoint=checkpoint, progress=False)
-    total = float(sum(parameter.double().sum() for parameter in model.parameters()))
-    print(json.dumps([course.training_losses, course.validation_losses, total]))
-"""
+    total = float(weights(model).double().sum())
+    told.write_text(json.dumps([course.training_losses, course.validation_losses, total]), encoding="utf-8")
 
 
 def test_a_killed_run_goes_on_from_its_checkpoint_to_the_same_numbers(tmp_path):
-    script = tmp_path / "train.py"
-    script.write_text(textwrap.dedent(KILLED), encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    path = tmp_path / "checkpoint.safetensors"
+    server = multiprocessing.get_context("forkserver")  # processes that have loaded torch already
+    server.set_forkserver_preload([__name__])
+    path, resumed, whole = (tmp_path / name for name in ("checkpoint.safetensors", "resumed.json", "whole.json"))
 
-    def start(argument):
-        command = [sys.executable, str(script), argument]
-        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    def start(*arguments):
+        process = server.Process(target=train, args=arguments)
+        process.start()
+        return process
 
     kills = 0
     for _ in range(40):
-        process, seen = start(str(path)), path.stat().st_mtime_ns if path.exists() else 0
-        while process.poll() is None and kills < 3:
+        seen = path.stat().st_mtime_ns if path.exists() else 0
+        process = start(path, resumed)
+        while process.is_alive() and kills < 3:
             if path.exists() and path.stat().st_mtime_ns > seen:
-                process.send_signal(signal.SIGKILL)
+                process.kill()
                 kills += 1
                 break
             time.sleep(0.002)
-        output = process.communicate()[0]
-        if process.returncode == 0:
+        process.join()
+        if process.exitcode == 0:
             break
     assert kills >= 1
-    assert json.loads(output) == json.loads(start("").communicate()[0])
+    start(None, whole).join()
+    assert json.loads(resumed.read_text(encoding="utf-8")) == json.loads(whole.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(

@@ -370,3 +370,9 @@ def test_second_derivatives_are_refused_and_what_is_no_number_stays_none() -> No
         given.driven[0, 2, 0] = torch.nan
         found = screening(given.driven, given.weights, rule).hidden
     assert found[0, :2].isfinite().all() and found[0, 3:].isnan().all() and found[1].isfinite().all()
+
+
+def test_a_gated_cell_has_no_steps_here() -> None:
+    given = problem("modrelu", attends=False)
+    with pytest.raises(ValueError, match="GatedOrthogonalLayer"):
+        stepped(given.driven, given.weights, Rule("gated"))
