@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 
 from experiments.natural_corpora.written.relations import Number, points
 from experiments.natural_corpora.written.selection import Networks, Selection
+from lib.models.catalogue import NAMES
 from lib.report import figures
 
 LOWEST = 1e-5  # nats
@@ -43,4 +44,5 @@ def draw_relation(axes: Axes, selection: Selection, level: str, pair: tuple[Numb
         own = [runs for runs in groups if runs[0].network.architecture == name]
         place = points(own, pair)
         style = next(iter(figures.looks([name])))
-        axes.plot(place[:, 0], place[:, 1], style["marker"], color=style["color"], markersize=5, label=name)
+        axes.plot(place[:, 0], place[:, 1], style["marker"], color=style["color"], markersize=5, label=NAMES[name])
+    axes.locator_params(axis="x", nbins=4)
