@@ -38,14 +38,16 @@ release: pages
 	$(RUN) -m lib print -o _build/release/memory-of-sequence-models.pdf
 	cd _build && $(abspath $(RUN)) -m zipfile -c release/memory-of-sequence-models.zip html
 
-# The workers share the cores: with more threads than these each of them waits for the others, and burns their time.
-UNIT := OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder
+# One worker more than there are cores, for tests also wait: for processes they start, for a browser. Each has one thread:
+# with more of them every worker waits for the others, and burns their time.
+WORKERS = $(shell $(RUN) -c "import os; print(1 + (os.cpu_count() or 1))")
+UNIT = OMP_NUM_THREADS=1 $(RUN) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test: $(READY)
 	$(RUN) -m ruff check .
 	$(UNIT) -m "not browser"
 	$(RUN) -m lib book --profile smoke
-	$(RUN) -m pytest -n auto --dist loadgroup -m browser tests/browser
+	$(RUN) -m pytest -n $(WORKERS) --dist loadgroup -m browser tests/browser
 
 test-fast: $(READY)
 	$(UNIT) -m "not browser and not slow" $$($(RUN) -m tests.changed)
