@@ -81,7 +81,7 @@ def returns_of(
         with torch.no_grad():
             logits, _, state = agent.step(as_tensor(images).to(device), begins.to(device), state)
         actions = torch.multinomial(logits.softmax(-1).cpu(), 1, generator=random)[:, 0].tolist()
-        begins = torch.zeros(count, dtype=torch.bool)
+        begins = ~torch.tensor(active)  # whoever has no episodes left forgets at every step: its memory would grow on
         for process in (process for process in range(count) if active[process]):
             images[process], reward, ended = worlds[process].step(actions[process])
             found[under_way[process]] += reward

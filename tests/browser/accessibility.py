@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 LEVELS = ("wcag2a", "wcag2aa")
+LOOKS = ("color-contrast", "link-in-text-block", "image-alt", "svg-img-alt")  # rules that a theme can break
 CODE = Axe().axe_script
 
 # A page of code and formulas has ten thousand elements that look alike, and axe takes milliseconds for each. What it
@@ -17,7 +19,7 @@ CODE = Axe().axe_script
 # an empty box of the same size stands for each formula and each block of code that has no such word and no markup which
 # another has not: elements, attributes and roles, and whether it scrolls. Style sheets, which axe would fetch again for
 # rules that are not among these, it does not load.
-RUN = """async levels => {
+RUN = """async rules => {
   const behind = new Map([[null, '']]);
   const backdrop = element => {
     if (!behind.has(element)) {
@@ -85,7 +87,7 @@ RUN = """async levels => {
   });
   measure(some.flat());
   const bringBack = setAside();
-  const report = await run(levels).finally(() => bringBack.forEach(back => back()));
+  const report = await run(rules).finally(() => bringBack.forEach(back => back()));
   const found = [...report.violations];
   const verdicts = [...report.passes, ...report.violations].filter(one => one.id === 'color-contrast');
   const decided = new Set(verdicts.flatMap(one => one.nodes.map(node => node.element)));
@@ -107,8 +109,8 @@ class Violation(NamedTuple):
     places: list[str]
 
 
-def violations(page: Page) -> list[Violation]:
-    """What axe-core finds on the page as it looks now, by the rules of WCAG 2 of levels A and AA."""
+def violations(page: Page, rules: Sequence[str] = LEVELS) -> list[Violation]:
+    """What axe-core finds on the page as it looks now, by the rules of WCAG 2 of levels A and AA or by those named."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(CODE)
-    return [Violation(one["id"], one["impact"], one["places"]) for one in page.evaluate(RUN, list(LEVELS))]
+    return [Violation(one["id"], one["impact"], one["places"]) for one in page.evaluate(RUN, list(rules))]

@@ -122,6 +122,7 @@ class Visit:
             self.errors.append(f"{response.status} {response.url}")
 
     def _show(self, scheme: str, width: int) -> None:
+        self.scheme = scheme
         self.page.emulate_media(color_scheme=scheme)
         self.page.set_viewport_size({"width": width, "height": 900})
 

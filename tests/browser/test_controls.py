@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .accessibility import violations
+from .accessibility import LOOKS, violations
 from .conftest import DESK, PHONE, Visit, visiting
 from .test_pages import overflow, real
 
@@ -74,6 +74,15 @@ def test_an_unreadable_text_is_noticed_where_the_first_that_looks_like_it_cannot
     page.page.locator("article h1").evaluate("(title, more) => title.insertAdjacentHTML('afterend', more)", more)
     found = [place for one in violations(page.page) if one.rule == "color-contrast" for place in one.places]
     assert any("unread" in place for place in found)
+
+
+def test_what_the_dark_theme_alone_spoils_is_noticed(page: Visit) -> None:
+    page.turn("dark", DESK)
+    assert not violations(page.page, LOOKS)
+    faint = "<p style='color: #222'>unread</p>"
+    page.page.locator("article h1").evaluate("(title, more) => title.insertAdjacentHTML('afterend', more)", faint)
+    page.page.locator("article img").first.evaluate("image => image.removeAttribute('alt')")
+    assert {one.rule for one in violations(page.page, LOOKS)} == {"color-contrast", "image-alt"}
 
 
 def test_a_fault_that_is_no_matter_of_contrast_is_noticed(page: Visit) -> None:

@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import yaml
 
-from lib import ROOT
-from lib.runs.definition import Experiment, Run
+from lib.runs.definition import Experiment, Run, experiment_files
 from lib.training import FitSettings, NextToken, fit
 from tests.models.stand_in_device import DEVICE, OnDevice, WrongDevice, stand_in_device
 
@@ -29,8 +27,7 @@ MEASURED_BY_THE_CLOCK = {"writing_seconds", "training_seconds", "tokens_per_seco
 
 
 def experiments() -> list[str]:
-    files = sorted((ROOT / "experiments").rglob("*.yml"))
-    return [yaml.safe_load(file.read_text(encoding="utf-8")).get("name", file.stem) for file in files]
+    return sorted(experiment_files())
 
 
 def runs(experiment: str) -> list[Run]:

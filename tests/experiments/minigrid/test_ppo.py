@@ -283,3 +283,31 @@ def test_settings_that_cannot_be_are_refused() -> None:
         Agent(memory="always")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="layer: "):
         Agent("gru")
+
+
+def test_whoever_has_no_episodes_left_remembers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the memory of all would grow until the last has ended."""
+    long, slots, worlds = 12, [], []
+
+    class Lasting:
+        """The second world has one episode of one step; the first has two long ones."""
+
+        def __init__(self) -> None:
+            worlds.append(self)
+
+        def reset(self, seed: int) -> Any:
+            self.left = 1 if self is worlds[1] else long
+            return np.zeros(VIEW, dtype=np.uint8)
+
+        def step(self, action: int) -> tuple[Any, float, bool]:
+            self.left -= 1
+            return np.zeros(VIEW, dtype=np.uint8), 0.0, self.left == 0
+
+    class Watched(Agent):
+        def step(self, images: torch.Tensor, begins: torch.Tensor, state: Any) -> Any:
+            found = super().step(images, begins, state)
+            slots.append(found[2].buffer.shape[1])
+            return found
+
+    returns_of(Watched("mem_lstm", 4), Lasting, 3, 0, processes=2)
+    assert len(slots) == 2 * long and max(slots) == long
