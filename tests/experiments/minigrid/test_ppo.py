@@ -285,7 +285,7 @@ def test_settings_that_cannot_be_are_refused() -> None:
         Agent("gru")
 
 
-def test_whoever_has_no_episodes_left_remembers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_has_no_episodes_left_remembers_nothing() -> None:
     """Else the memory of all would grow until the last has ended."""
     long, slots, worlds = 12, [], []
 
