@@ -18,14 +18,15 @@ LONGEST = (
     "runs/test_cluster.py",
     "models/attention/test_transformer.py",
     "batch/test_page_inputs.py",
-    "batch/test_endings.py",
     "batch/test_side_by_side.py",
     "test_types.py",
     "runs/test_experiments_on_device.py",
     "models/test_device_rehearsal.py",
     "test_machine.py",
-    "runs/test_fingerprint_mutants.py",  # this and the next take over what has been compiled by then
+    "runs/test_fingerprint_mutants.py",  # this and the next three take over what has been compiled by then
     "test_page_guards.py",
+    "batch/test_endings.py",
+    "batch/test_question.py",
     "batch/test_execution.py",
     "batch/test_book.py",
     "batch/test_measuring.py",

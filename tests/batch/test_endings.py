@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -13,11 +14,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 import yaml
 from safetensors import safe_open
+from torch import Tensor
 
 from lib import ROOT
 from lib.batch import kernels
@@ -185,9 +188,15 @@ def test_two_builds_at_once_leave_each_others_kernels_and_files_alone(house: Pat
     assert first.wait(timeout=120) == 128 + signal.SIGTERM
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def kept(path: Path) -> tuple[dict[str, Any], dict[str, Tensor], dict[str, Any]]:
+    """Configuration, tensors and course of a checkpoint, of whichever run it is."""
+    with safe_open(path, framework="pt") as file:
+        configuration = json.loads(file.metadata()["configuration"])
+    return configuration, *load_checkpoint(path, configuration)
+
+
 def test_a_sweep_that_is_stopped_leaves_no_workers_and_goes_on_from_its_checkpoints(
-    house: Path, temporary: Path, number: int
+    house: Path, temporary: Path
 ) -> None:
     endless = {"architecture": "rnn", "width": 2, "fit": {"epochs": 10**6, "patience": 10**6}}
     sizes = {"length": 16, "training": 20, "validation": 10, "generated": 10, "enumerated": 4, "short_block": 3}
@@ -202,23 +211,34 @@ def test_a_sweep_that_is_stopped_leaves_no_workers_and_goes_on_from_its_checkpoi
     (house / "experiments" / "tiny").mkdir()
     (house / "experiments" / "tiny" / "sweep.yml").write_text(yaml.safe_dump(experiment))
     work, words = house / "_build" / "sweeps", ["-m", "lib", "sweep", "tiny", "--profile", "smoke"]
-    first = start(house, temporary, *words, "--workers", "2")
-    wait_for(lambda: len(list(work.rglob("checkpoint.safetensors"))) == 2 or first.poll() is not None)
-    assert first.poll() is None, output_of(temporary).read_text()
-    (os.killpg if number == signal.SIGINT else os.kill)(first.pid, number)
-    assert first.wait(timeout=120) == 128 + number
-    assert "what was finished is kept" in output_of(temporary).read_text()
-    wait_for(lambda: not processes_of(temporary))
 
-    for path in work.rglob("checkpoint.safetensors"):  # to be told from a run from the start, and to come to an end
-        with safe_open(path, framework="pt") as file:
-            configuration = json.loads(file.metadata()["configuration"])
-        tensors, course = load_checkpoint(path, configuration)
-        assert course["validation_losses"]
+    def checkpoints() -> list[Path]:
+        return sorted(work.rglob("checkpoint.safetensors"))
+
+    def both_went_on_or_ended(started: subprocess.Popen[bytes], times: dict[Path, int]) -> bool:
+        changed = [path.stat().st_mtime_ns != times.get(path) for path in checkpoints()]
+        return changed == [True, True] or started.poll() is not None
+
+    times, losses = dict[Path, int](), dict[Path, list[float]]()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        started = start(house, temporary, *words, "--workers", "2")
+        wait_for(functools.partial(both_went_on_or_ended, started, times))
+        assert started.poll() is None, output_of(temporary).read_text()
+        (os.killpg if number == signal.SIGINT else os.kill)(started.pid, number)
+        assert started.wait(timeout=120) == 128 + number
+        assert "what was finished is kept" in output_of(temporary).read_text()
+        wait_for(lambda: not processes_of(temporary))
+        times = {path: path.stat().st_mtime_ns for path in checkpoints()}
+        before, losses = losses, {path: kept(path)[2]["validation_losses"] for path in times}
+        for path, first in before.items():
+            assert len(losses[path]) > len(first) and losses[path][: len(first)] == first
+
+    for path in times:  # to be told from a run from the start, and to come to an end
+        configuration, tensors, course = kept(path)
         save_checkpoint(path, tensors, {**course, "reason": "the checkpoint says so"}, configuration)
         path.with_name("model.safetensors.1.partial").touch()
-    second = start(house, temporary, *words, "--shard", "1/1")
-    assert second.wait(timeout=120) == 0, output_of(temporary).read_text()
+    last = start(house, temporary, *words, "--shard", "1/1")
+    assert last.wait(timeout=120) == 0, output_of(temporary).read_text()
     records = [json.loads(path.read_text()) for path in work.glob("smoke/*/finished/**/*.json")]
     assert [record["result"]["reason"] for record in records] == ["the checkpoint says so"] * 2
     assert not list(work.rglob("*.partial")) and not list(work.rglob("checkpoint.safetensors"))
