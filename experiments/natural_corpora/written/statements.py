@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from experiments.natural_corpora.written.relations import RELATIONS, Number, poi
 from experiments.natural_corpora.written.runs import Network, Runs, planned, written_runs
 from experiments.natural_corpora.written.selection import Networks, Selection
 from lib.report import provenance
+from lib.report.records import Record
 from lib.report.verdicts import judge
 from lib.runs import store
 
@@ -21,18 +23,15 @@ RELATED = 0.5  # rank correlation between the range of information and a measure
 
 
 def recorded() -> Statements:
-    """What is recorded at both levels, nothing if nothing is, with a note of the runs on the page."""
+    """What is recorded at both levels, nothing if nothing is."""
     found: dict[Network, Runs] = {}
     about: frozenset[Network] = frozenset()
-    profiles = []
-    for name in EXPERIMENTS.values():
-        profile, records, number = store.so_far(name)
-        if records:
-            provenance.recorded_runs(profile, records, number)
+    runs = [store.so_far(name) for name in EXPERIMENTS.values()]
+    for name, (profile, records, _) in zip(EXPERIMENTS.values(), runs, strict=True):
         found |= written_runs(records)
         about |= planned(name, profile)
-        profiles.append(profile)
-    return Statements(Selection(found, about), "paper" if set(profiles) == {"paper"} else "laptop")
+    profile = "paper" if {profile for profile, _, _ in runs} == {"paper"} else "laptop"
+    return Statements(Selection(found, about), profile, runs)
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,13 @@ class Statements:
 
     selection: Selection
     profile: str = "laptop"
+    runs: Sequence[tuple[str, Sequence[Record], int]] = ()  # of each level: profile, records, how many are planned
+
+    def show_runs(self) -> None:
+        """Show on the page where the recorded runs come from."""
+        for profile, records, number in self.runs:
+            if records:
+                provenance.recorded_runs(profile, records, number)
 
     def judge(self, claim: str) -> None:
         """Judge every part of a claim; nothing where nothing has run."""
