@@ -45,4 +45,4 @@ def draw_relation(axes: Axes, selection: Selection, level: str, pair: tuple[Numb
         place = points(own, pair)
         style = next(iter(figures.looks([name])))
         axes.plot(place[:, 0], place[:, 1], style["marker"], color=style["color"], markersize=5, label=NAMES[name])
-    axes.locator_params(axis="x", nbins=4)
+    axes.locator_params(axis="x", nbins=3)
