@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.natural_corpora.written.relations import RELATIONS, points, rank_correlation
 from experiments.natural_corpora.written.runs import LONG, MIDDLE, SHORT, Network, Runs, WrittenRun, usual
-from experiments.natural_corpora.written.selection import Selection
+from experiments.natural_corpora.written.selection import PROSE, Selection
 from lib.models.catalogue import NAMES
 from lib.report.page import mean_and_span, table
 
@@ -88,9 +88,10 @@ def table_of_quality(networks: Iterable[tuple[Network, Runs]]) -> str:
 
     return table(
         [
-            *_named(),
+            ("network", lambda row: _name(row[0]) + (f", {TEXTS[row[0].text]}" if row[0].text in PROSE else "")),
+            ("nats per character", _mean(lambda run: run.loss, ".3f")),
             ("half is lost at", _mean(lambda run: run.half_distance, ".0f")),
-            *((f"{name}, %", _mean(quality(name), ".1f")) for name in MEASURES),
+            *((name, _mean(quality(name), ".1f")) for name in MEASURES),
             ("characters per second", _mean(_speed, ",.0f")),
         ],
         networks,
@@ -132,9 +133,13 @@ def samples(selection: Selection) -> str:
     return "\n\n".join(told) or "Nothing is recorded yet."
 
 
+def _name(network: Network) -> str:
+    return f"{network}, {network.level}s"
+
+
 def _named() -> list[tuple[str, Callable[[tuple[Network, Runs]], Any]]]:
     return [
-        ("network", lambda row: f"{row[0]}, {row[0].level}s"),
+        ("network", lambda row: _name(row[0])),
         ("read", lambda row: TEXTS[row[0].text]),
         ("seeds", lambda row: len(row[1])),
         ("nats per character", _mean(lambda run: run.loss, ".3f")),
