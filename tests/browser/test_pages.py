@@ -39,6 +39,15 @@ WIDE_CODE = """() => {
 }"""
 
 
+# How many tables of results a page has, and the heads of those that are wider than their boxes.
+WIDE_TABLES = """() => {
+  const boxes = [...document.querySelectorAll('article .pst-scrollable-table-container')];
+  const shown = boxes.filter(one => one.checkVisibility());
+  const wide = shown.filter(one => one.scrollWidth > one.clientWidth + 1);
+  return [shown.length, wide.map(one => one.innerText.slice(0, 60))];
+}"""
+
+
 # Of each picture in a figure its file, how wide it is shown, and of its frame: does it scroll, and who reaches it?
 PICTURES = """() => [...document.querySelectorAll('article figure img[src$=".svg"]')].flatMap(one => {
   const frame = one.parentElement, scrolls = frame.scrollWidth > frame.clientWidth;
@@ -155,6 +164,21 @@ def test_code_that_scrolls_sideways_is_noticed_unless_it_is_folded(opened: Visit
     assert len(opened.page.evaluate(WIDE_CODE)[1]) == 1
     for pre in (folded, seen):
         pre.evaluate("one => one.lastElementChild.remove()")
+
+
+@pytest.mark.parametrize("opened", each(EXECUTED), indirect=True)
+def test_no_table_scrolls_sideways_on_a_desk(opened: Visit) -> None:
+    assert not opened.page.evaluate(WIDE_TABLES)[1]
+
+
+@pytest.mark.parametrize("opened", each(["notebooks/memorisation/inside_trained_networks.html"]), indirect=True)
+def test_a_table_that_scrolls_sideways_is_noticed(opened: Visit) -> None:
+    count, wide = opened.page.evaluate(WIDE_TABLES)
+    assert count and not wide
+    cell = opened.page.locator("article .pst-scrollable-table-container th >> visible=true").first
+    cell.evaluate("one => one.append(Object.assign(document.createElement('b'), {textContent: '#'.repeat(150)}))")
+    assert len(opened.page.evaluate(WIDE_TABLES)[1]) == 1
+    cell.evaluate("one => one.lastElementChild.remove()")
 
 
 @pytest.mark.parametrize("opened", each(EXECUTED, width=PHONE), indirect=True)

@@ -11,7 +11,8 @@ from experiments.natural_corpora.written.relations import RELATIONS, points, ran
 from experiments.natural_corpora.written.runs import LONG, MIDDLE, SHORT, Network, Runs, WrittenRun, usual
 from experiments.natural_corpora.written.selection import PROSE, Selection
 from lib.models.catalogue import NAMES
-from lib.report.page import mean_and_span, table
+from lib.report.gate import usual_budget
+from lib.report.page import markdown_table, mean_and_span, table
 
 LEVELS = ("character", "word")
 SHOWN = ("lstm", "transformer", "mamba")
@@ -78,6 +79,38 @@ def table_of_ranges(networks: Iterable[tuple[Network, Runs]]) -> str:
         ],
         networks,
     )
+
+
+def table_of_budgets(selection: Selection) -> str:
+    """What twice the budget and other rates of learning change, for each network that has trainings to say."""
+    head = [
+        "network",
+        "epochs",
+        "nats per character",
+        "twice the budget",
+        "a third of the rate",
+        "three times the rate",
+    ]
+    rows = []
+    for network, runs in selection.found.items():
+        epochs, rate = usual_budget([run.training for run in runs])
+        losses = {(run.training.epochs, run.training.rate / rate, run.seed): run.loss for run in runs}
+        cells = [_change(losses, epochs, asked) for asked in ((2 * epochs, 1), (epochs, 1 / 3), (epochs, 3))]
+        if any(cells):
+            own = float(np.mean([run.loss for run in usual(runs)]))
+            rows.append([_name(network), epochs, f"{own:.3f}", *cells])
+    return markdown_table(head, rows)
+
+
+def _change(losses: Mapping[tuple[int, float, int], float], epochs: int, asked: tuple[int, float]) -> str | None:
+    """Change of the loss from the usual training to another, mean over the seeds that have both."""
+    longer, factor = asked
+    changes = [
+        loss - losses[epochs, 1.0, seed]
+        for (budget, times, seed), loss in losses.items()
+        if budget == longer and np.isclose(times, factor, rtol=0.1) and (epochs, 1.0, seed) in losses
+    ]
+    return f"{np.mean(changes):+.3f}" if changes else None
 
 
 def table_of_quality(networks: Iterable[tuple[Network, Runs]]) -> str:

@@ -10,7 +10,7 @@ from experiments.natural_corpora.written import figures, tables
 from experiments.natural_corpora.written.relations import RELATIONS
 from experiments.natural_corpora.written.runs import written_runs
 from experiments.natural_corpora.written.selection import Selection
-from tests.experiments.natural_corpora.written.fake_records import LAGS, READ, record
+from tests.experiments.natural_corpora.written.fake_records import LAGS, READ, record, trained
 
 MORE = {"writing_seconds": 2.0, "sample": "abc\n```def", "written_characters": 2000}
 
@@ -48,6 +48,16 @@ def test_the_answer_and_the_table_say_what_was_measured() -> None:
     assert row.startswith("| LSTM 32, characters | validation set of WikiText-2 | 2 | 1.500")
     assert row.count("0.50 (0.50 to 0.50)") == 3
     assert "50.0" in tables.table_of_quality(tables.every_network(some))
+
+
+def test_the_table_of_budgets_says_which_way_the_loss_went() -> None:
+    ended = [*trained(READ, width=32), record(READ, width=64)]
+    (row,) = tables.table_of_budgets(Selection(written_runs(ended), frozenset())).splitlines()[2:]
+    assert row == "| LSTM 32, characters | 10 | 1.500 | +0.000 | +0.010 | +0.010 |"
+    by_heart = [record(READ, loss=1.5), record(READ, loss=1.7, seed=1)]
+    by_heart += [record(READ, loss=1.53, epochs=20), record(READ, loss=1.4, rate=0.0013)]
+    (row,) = tables.table_of_budgets(Selection(written_runs(by_heart), frozenset())).splitlines()[2:]
+    assert [cell.strip() for cell in row.split("|")[4:7]] == ["+0.030", "-0.100", "–"]
 
 
 def test_a_sample_cannot_end_its_own_block() -> None:
