@@ -81,6 +81,7 @@ benchmarks: $(READY)
 	$(RUN) benchmarks/linear_recurrence.py
 	$(RUN) benchmarks/scoring.py
 	$(RUN) benchmarks/gaussian_training.py
+	$(RUN) benchmarks/paper_cost.py
 	$(RUN) benchmarks/sweep_memory.py
 	$(RUN) benchmarks/ppo.py
 	$(RUN) benchmarks/own_text.py

@@ -57,13 +57,14 @@ class Parameters(RunParameters):
 
 
 def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """All parameters with their defaults; ValueError for what cannot run. The network is built once, and dropped."""
+    """All parameters with their defaults; ValueError for what cannot run. The network is built without its numbers."""
     chosen = Parameters.read(parameters, "binary_sequences")
-    model = create(chosen.architecture, 2, chosen.width, chosen.depth, **chosen.options)
     if chosen.starts > 1 and not FitSettings(**chosen.fit).newton:
         raise ValueError(f"starts: {chosen.starts} of them need steps of second order after them, got fit.newton 0")
-    if FitSettings(**chosen.fit).newton:
-        sequence_gradients(model, torch.zeros(1, 2, dtype=torch.int64))
+    with torch.device("meta"):
+        model = create(chosen.architecture, 2, chosen.width, chosen.depth, **chosen.options)
+        if FitSettings(**chosen.fit).newton:
+            sequence_gradients(model, torch.zeros(1, 2, dtype=torch.int64))
     return chosen.model_dump()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
@@ -43,9 +44,10 @@ class Parameters(RunParameters):
 
 
 def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """All parameters with their defaults; ValueError for what cannot run. The network is built once, and dropped."""
+    """All parameters with their defaults; ValueError for what cannot run. The network is built without its numbers."""
     chosen = Parameters.read(parameters, "key_values")
-    _network(chosen, chosen.topics + chosen.values, 0)
+    with torch.device("meta"):
+        _network(chosen, chosen.topics + chosen.values, 0)
     return chosen.model_dump()
 
 

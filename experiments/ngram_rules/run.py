@@ -57,7 +57,7 @@ class Parameters(RunParameters):
 
 
 def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """All parameters with their defaults; ValueError for what cannot run. The network is built once, and dropped."""
+    """All parameters with their defaults; ValueError for what cannot run. The network is built without its numbers."""
     chosen = Parameters.read(parameters, "ngram_learning")
     language, tree = language_of(chosen.language)
     if chosen.sentences > len(tree.tokens) and chosen.drawing != "repeated":
@@ -73,7 +73,8 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
         )
     if chosen.start == "construction" and chosen.width != len(language.rules):
         raise ValueError(f"width: the construction has {len(language.rules)} neurons, one a rule, got {chosen.width}")
-    _network(chosen, 0)
+    with torch.device("meta"):
+        _network(chosen, 0)
     return chosen.model_dump()
 
 

@@ -60,9 +60,10 @@ class Windows(NextToken):
 
 
 def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """All parameters with their defaults; ValueError for what cannot run. The network is built once, and dropped."""
+    """All parameters with their defaults; ValueError for what cannot run. The network is built without its numbers."""
     chosen = Parameters.read(parameters, "written_text")
-    model = create(chosen.architecture, 2, chosen.width, chosen.depth, **chosen.options)
+    with torch.device("meta"):
+        model = create(chosen.architecture, 2, chosen.width, chosen.depth, **chosen.options)
     if chosen.context is None and model.state_size(10**6) != model.state_size(2 * 10**6):
         raise ValueError(f"context: a {chosen.architecture} is trained on windows, so a number of tokens is allowed")
     if chosen.row <= chosen.largest_lag:

@@ -1,0 +1,121 @@
+"""The estimate of what profile `paper` asks of a GPU: counts against sums by hand, short loops against long ones."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from lib import ROOT
+from lib.runs.definition import Experiment, experiment_files
+from lib.training import CarriedText, FitSettings, NextToken
+
+WITHOUT_A_PLAN = {"binary-optimum", "book-counts", "kerg-minigrid", "kerg-relevance", "text-information"}
+FIT = {"optimizer": "sgd", "clip": None, "batch": 3}
+
+
+@pytest.fixture(scope="module")
+def cost() -> Any:
+    specification = importlib.util.spec_from_file_location("paper_cost", ROOT / "benchmarks" / "paper_cost.py")
+    assert specification is not None and specification.loader is not None
+    module = sys.modules["paper_cost"] = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_operations_of_a_linear_map_are_those_of_its_three_products(cost: Any) -> None:
+    with torch.device("meta"):
+        two = nn.Sequential(nn.Linear(5, 7, bias=False), nn.Linear(7, 2, bias=False))
+        x = torch.empty(3, 5)
+    found = cost.counts_of(two, lambda: two(x).sum(), FIT)
+    # forward 5 x 7 and 7 x 2; back the gradient of both weights and that of the numbers between them
+    assert found.operations == 2 * 3 * (2 * 5 * 7 + 3 * 7 * 2)
+
+
+def test_views_start_no_kernel(cost: Any) -> None:
+    x = torch.empty(4, 6, device="meta")
+    with cost.Counter() as counter:
+        _ = x.t()[1:].reshape(5, 4).unsqueeze(0).expand(2, 5, 4)
+    assert counter.kernels == 0
+    with cost.Counter() as counter:
+        _ = x.exp().add_(1).sum()
+    assert counter.kernels == 3
+
+
+@pytest.mark.parametrize(("architecture", "steps"), [("orth_rnn", 40), ("goru", 33), ("mem_rnn", 50), ("rel_lstm", 47)])
+def test_a_parabola_through_short_loops_leads_to_the_long_one(cost: Any, architecture: str, steps: int) -> None:
+    given = {"architecture": architecture, "options": {}, "width": 4, "fit": FIT}
+    plan = cost.of_tokens(given, 5, steps, 1)
+    assert architecture in cost.LOOPS and cost.SHORT[-1] < steps
+    assert plan.counted() == pytest.approx(plan.update(1, steps), rel=1e-12)
+
+
+def test_loops_of_cudnn_are_the_kernels_outside_and_four_a_step_and_layer(cost: Any) -> None:
+    given = {"architecture": "lstm", "options": {}, "width": 4, "depth": 2, "fit": FIT}
+    short, long = (cost.of_tokens(given, 5, steps, 1) for steps in (10, 50))
+    assert long.counted().kernels - short.counted().kernels == pytest.approx(4 * 2 * 40)
+    assert long.counted().operations == pytest.approx(long.update(2, 50).operations, rel=1e-12)
+    own = short.counted().kernels - 4 * 2 * 10
+    assert 0 < own < short.update(2, 10).kernels / 2  # embedding, head, loss, optimizer
+
+
+def test_a_line_does_not_lead_there_where_all_states_are_attended_to(cost: Any) -> None:
+    plan = cost.of_tokens({"architecture": "mem_rnn", "options": {}, "width": 4, "fit": FIT}, 5, 40, 1)
+    operations = [plan.update(1, steps).operations for steps in cost.SHORT]
+    whole = plan.update(1, 40).operations
+    assert cost.polynomial(cost.SHORT, operations, 40) == pytest.approx(whole, rel=1e-12)
+    assert cost.polynomial(cost.SHORT[:2], operations[:2], 40) != pytest.approx(whole, rel=1e-2)
+
+
+@pytest.mark.parametrize("architecture", ["transformer", "mamba", "lstm"])
+def test_deep_networks_are_counted_from_two_layers(cost: Any, architecture: str) -> None:
+    given = {"architecture": architecture, "options": {}, "width": 8, "depth": 4, "fit": FIT}
+    plan = cost.of_tokens(given, 5, 12, 1)
+    found, whole = plan.counted(), plan.update(4, 12)
+    assert found.operations == pytest.approx(whole.operations, rel=1e-12)
+    assert architecture == "lstm" or found.kernels == pytest.approx(whole.kernels, rel=1e-12)
+    assert 2 * plan.update(2, 12).operations != pytest.approx(whole.operations, rel=1e-3)  # the head is there once
+
+
+def test_gaussian_models_are_counted_from_two_layers(cost: Any) -> None:
+    given = {
+        "size": "gpt2-4x64",
+        "layers": 2,
+        "copies": 2,
+        "model": {},
+        "epoch_steps": 5,
+        "fit": {"batch": 2, "epochs": 3},
+    }
+    plan = cost.gaussians(given)
+    assert (plan.depth, plan.steps, plan.updates) == (4, 16, 15)
+    assert plan.counted() == pytest.approx(plan.update(4, 16), rel=1e-12)
+
+
+def test_updates_are_those_of_the_tasks(cost: Any) -> None:
+    given = {"architecture": "rnn", "options": {}, "width": 4, "fit": {"batch": 7, "epochs": 3}}
+    plan = cost.binary(given | {"length": 6, "training": 50})
+    sequences = torch.zeros(50, 6, dtype=torch.int64).numpy()
+    assert plan.updates == 3 * NextToken(sequences, sequences).steps(7) == 24
+    text = torch.zeros(1000, dtype=torch.int64).numpy()
+    cost.CHARACTERS, kept = 1000, cost.CHARACTERS
+    try:
+        plan = cost.written(given | {"level": "character", "context": None, "window": 10})
+    finally:
+        cost.CHARACTERS = kept
+    assert plan.updates == 3 * CarriedText(text, text, window=10).steps(7)
+
+
+def test_every_training_of_profile_paper_is_counted(cost: Any) -> None:
+    planned = {name for name in experiment_files() if "paper" in Experiment(name).profiles}
+    assert set(cost.PLANS) == planned - WITHOUT_A_PLAN
+
+
+def test_one_setting_of_each_is_planned(cost: Any) -> None:
+    for name, plan in cost.PLANS.items():
+        given, seeds = next(cost.settings_of(name))
+        planned = plan(given)
+        assert planned.updates >= FitSettings(**given["fit"]).epochs and planned.steps > 1 and seeds >= 1
