@@ -19,6 +19,7 @@ import resource
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,17 +27,22 @@ from typing import Any
 import click
 import numpy as np
 
+from lib.information.documents.block_scores import score_blocks
 from lib.information.documents.large_file import PIECE, file_information
 from lib.information.documents.leave_out import leave_blocks_out
+from lib.information.documents.windows import document_windows, file_windows
 from lib.information.two_point import pair_counts
 from lib.machine import available_cores
+from lib.models import create
+from lib.models.scoring import NetworkScorer
 from lib.processes import corpora
 from lib.report import benchmarks
 from lib.runs.sweep import local_client
 
 LAGS = np.unique(np.geomspace(1, 10_000, 12).round().astype(int))
 MEGABYTE = 10**6
-TOLERANCE = 1e-9  # nats
+TOLERANCE, ROUNDING = 1e-9, 1e-2  # nats; of scores of 256 bytes in float32
+SCORED, SCORES = 64, ("joint", "rest", "strange")  # parts of the file; what is compared
 
 
 def write_novels(path: Path, size: int) -> int:
@@ -88,6 +94,25 @@ def in_memory(path: Path, small: Path) -> dict[str, Any]:
     return {"seconds": seconds, "loaded": loaded, "caller": own, "workers": [], "found": found, "counts": counts}
 
 
+def scored(path: Path, workers: int, held: bool = False) -> dict[str, Any]:
+    """The same of the scores of blocks of its windows under a network; held: of the bytes in memory."""
+    scorer = NetworkScorer(create("lstm", 256, 64, 1, seed=0))
+    halves = [2**power for power in range(1, 9)]
+    loaded = peak()
+    with local_client(workers) if workers else contextlib.nullcontext() as client:
+        if client is not None:
+            client.wait_for_workers(workers)
+        start = time.perf_counter()
+        if held:
+            windows = document_windows(np.array_split(np.fromfile(path, dtype=np.uint8), SCORED), 512, per_document=4)
+        else:
+            windows = file_windows(path, 512, documents=SCORED, per_document=4)
+        found = score_blocks(scorer, windows, halves, documents_at_once=4, progress=False, client=client)
+        seconds = time.perf_counter() - start
+        theirs = sorted(client.run(peak).values(), reverse=True) if client is not None else []
+    return {"seconds": seconds, "loaded": loaded, "caller": peak(), "workers": theirs, "found": found}
+
+
 def apart(function: Any, *arguments: Any) -> dict[str, Any]:
     """What a function gives in a process of its own, so that its memory is its own."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -95,11 +120,11 @@ def apart(function: Any, *arguments: Any) -> dict[str, Any]:
         return result
 
 
-def check_same(one: Any, other: Any, what: str) -> None:
-    """RuntimeError unless two results have the same curves."""
-    for name in ("curve", "without"):
+def check_same(one: Any, other: Any, what: str, names: Sequence[str] = ("curve", "without")) -> None:
+    """RuntimeError unless two results have the same curves, or scores."""
+    for name in names:
         away = float(np.abs(getattr(one, name) - getattr(other, name)).max())
-        if not away <= TOLERANCE:
+        if not away <= (TOLERANCE if names == ("curve", "without") else ROUNDING):
             raise RuntimeError(f"{what}: `{name}` differs by {away:.3g} nats; at most {TOLERANCE} is allowed")
 
 
@@ -144,6 +169,13 @@ def main(gigabytes: float, part: float, counts: tuple[int, ...], piece: int, fol
             results.append(measured["found"])
             rows.append(row(named(workers), size, measured))
             click.echo(str(rows[-1]))
+        size_read = SCORED * 4 * 512
+        blocks = {"in memory": apart(scored, first, 0, True), "windows of the first part": apart(scored, first, 0)}
+        blocks |= {f"windows, {named(workers)[8:]}": apart(scored, whole, workers) for workers in (0, *counts)}
+    check_same(*(blocks[way]["found"] for way in list(blocks)[:2]), "the first part, windows", SCORES)
+    for one, other in itertools.pairwise(list(blocks)[2:]):
+        check_same(blocks[one]["found"], blocks[other]["found"], f"{one} and {other}", SCORES)
+    scores = [row(way, size_read, measured) for way, measured in blocks.items()]
     for one, other in itertools.pairwise(results):
         check_same(one, other, "the whole file, with and without a cluster")
         if not np.array_equal(one.counts, other.counts):
@@ -154,8 +186,12 @@ def main(gigabytes: float, part: float, counts: tuple[int, ...], piece: int, fol
         f"Novels of {novels / MEGABYTE:.3g} MB, repeated up to {gigabytes:g} GB, as bytes at {len(LAGS)} distances: "
         "curve, curves without each of 32 blocks, tables. Seconds, speed, and the largest resident memory of the "
         "process that asks, with its libraries before it begins and at the end, and of each worker; in memory one core "
-        "on the first part. The numbers are the same.",
-        {"The whole file": rows, f"The first {beginning / 1e9:g} GB": parts},
+        "on the first part. Of blocks whose scores are asked for only the windows are read. The numbers are the same.",
+        {
+            "The whole file": rows,
+            f"The first {beginning / 1e9:g} GB": parts,
+            f"Scores of blocks, {SCORED * 4} windows of 512 bytes under an LSTM of 64 units": scores,
+        },
         packages=["distributed", "numba"],
         cores=available_cores(),
         gigabytes=gigabytes,

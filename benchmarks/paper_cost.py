@@ -41,6 +41,7 @@ OPERATIONS = 20e12  # a second: float32 products of this size on one H100 or H20
 LAUNCH = 5e-6  # seconds from one small kernel to the next
 CUDNN = 4  # kernels of a step and layer of its RNN and LSTM: a product and the gates, forward and back
 SHORT = (8, 16, 24)  # steps of loops that are counted
+FILLED = (40, 60, 80)  # those of SAB, whose memory is first to hold as many states as are looked up
 LOOPS = ("rnn", "lstm", "orth_rnn", "exp_rnn", "mem_rnn", "mem_lstm", "rel_rnn", "rel_lstm", "sab", "goru", "relu_rnn")
 CHARACTERS, WORDS = 10_780_437, 2_088_628  # of the training set of WikiText-2
 LETTERS, VOCABULARY = 283, 33_278  # different ones
@@ -82,13 +83,13 @@ class Training(NamedTuple):
         depths = (self.depth,) if self.depth <= 2 else (1, 2)
         cudnn = self.architecture in ("rnn", "lstm")
         short = self.architecture in LOOPS and (cudnn or self.steps > SHORT[-1])
-        lengths = SHORT if short else (self.steps,)
+        lengths = (FILLED if self.architecture == "sab" else SHORT) if short else (self.steps,)
         table = np.array([[self.update(depth, steps) for steps in lengths] for depth in depths])
         operations, kernels = polynomial(depths, table, self.depth).T
         found = Counts(*(float(polynomial(lengths, column, self.steps)) for column in (operations, kernels)))
         if not cudnn:
             return found
-        outside = float(polynomial(lengths, kernels, 0))  # of the loop
+        outside = float(polynomial(SHORT, kernels, 0))  # of the loop
         return found._replace(kernels=outside + CUDNN * self.depth * self.steps)
 
     def update(self, depth: int, steps: int) -> Counts:

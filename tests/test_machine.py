@@ -27,6 +27,13 @@ RECURRENT = (
     "print(rnn(one[None], one / 9, one / 9, one[0], one[:1]).tolist())"
 )
 FOLDER = "import os, lib; print(os.environ['NUMBA_CACHE_DIR'])"
+FAULTS = """
+import resource, sys; import numpy as np; from lib.machine import keep_freed_memory
+if sys.argv[1] == "kept" and not keep_freed_memory(): print("no GNU C library"); sys.exit()
+np.ones(2**23); before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(5): np.ones(2**23)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""  # pages that are taken from the system while 64 MiB are filled five times more
 FIXED = "import lib, numba; numba.config.CACHE_DIR = 'fixed'\n"  # as if the folder were not named by the sources
 
 
@@ -228,3 +235,15 @@ def test_folders_that_nobody_used_for_a_month_are_removed_and_no_others(
 def test_importing_the_library_brings_nothing_heavy(copied: Path) -> None:
     heavy = ("numba", "numpy", "torch", "pooch", "yaml", "pydantic", "ast", "tempfile", "shutil")
     assert ask(copied, f"import sys, lib; print([name for name in {heavy} if name in sys.modules])") == "[]"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mallopt is one of Linux")
+def test_freed_memory_is_kept_and_without_the_call_it_is_not() -> None:
+    taken = {}
+    for way in ("kept", "given back"):
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+        asked = [sys.executable, "-c", FAULTS, way]
+        taken[way] = subprocess.run(asked, env=plain, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    if "no GNU" in taken["kept"]:
+        pytest.skip("the C library is another one")
+    assert 20 * int(taken["kept"]) < int(taken["given back"])  # pages may have 4 KiB or 2 MiB

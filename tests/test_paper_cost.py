@@ -46,7 +46,9 @@ def test_views_start_no_kernel(cost: Any) -> None:
     assert counter.kernels == 3
 
 
-@pytest.mark.parametrize(("architecture", "steps"), [("orth_rnn", 40), ("goru", 33), ("mem_rnn", 50), ("rel_lstm", 47)])
+@pytest.mark.parametrize(
+    ("architecture", "steps"), [("orth_rnn", 40), ("goru", 33), ("mem_rnn", 50), ("rel_lstm", 47), ("sab", 100)]
+)
 def test_a_parabola_through_short_loops_leads_to_the_long_one(cost: Any, architecture: str, steps: int) -> None:
     given = {"architecture": architecture, "options": {}, "width": 4, "fit": FIT}
     plan = cost.of_tokens(given, 5, steps, 1)

@@ -228,12 +228,14 @@ def sweep(
 
 
 def _sweep(runs: list[Any], store: Any, device: str, threads: int, how: dict[str, Any], costs: dict[str, float]) -> Any:
+    from lib.machine import keep_freed_memory
     from lib.runs.sweep import client_of, local_client, run_here, run_on_cluster
 
     def tell(line: str) -> None:
         click.echo(line, err=True)
 
     if how["shard"] is not None:
+        keep_freed_memory()
         return run_here(runs, store, device, threads, tell, costs)
     if how["slurm"]:
         with _slurm(how["slurm"], how) as cluster, client_of(cluster.scheduler_address) as client:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
+from lib.information.documents.cluster import held_by_workers, on_cluster
 from lib.information.documents.windows import Windows, foreign_partners
 
 Floats = NDArray[np.float64]
@@ -100,6 +101,7 @@ def score_blocks(
     folder: Path | None = None,
     identity: str = "",
     progress: bool = True,
+    client: Any = None,
 ) -> BlockScores:
     """Score the blocks of all windows under q at every split and ratio.
 
@@ -107,9 +109,10 @@ def score_blocks(
     that fits, and a Y no shorter than the opening. opening: how many first tokens of Y are kept apart, to be corrected;
     2 in the paper, more where tokens are single characters. Strangers: `foreign_partners`. folder: results are kept
     there document by document, and a second call goes on where the first was stopped; `identity` says what q is, and a
-    folder of another q, other windows or lengths is refused. Sums in float64. Raises ``ValueError`` for such input and
-    for tokens outside the vocabulary. Cost in tokens read by q, a window: N + sum over l of (max r - 1) l + (max r) l,
-    for halves up to N/2 about 4 N; l less for every l by a scorer that has `continued`, as `LanguageModel`.
+    folder of another q, other windows or lengths is refused. client: of a Dask cluster, whose workers each get the
+    scorer once and then the tokens of a group of documents at a time. Sums in float64. Raises ``ValueError`` for such
+    input and for tokens outside the vocabulary. Cost in tokens read by q, a window: N + sum over l of (max r - 1) l +
+    (max r) l, for halves up to N/2 about 4 N; l less for every l by a scorer that has `continued`, as `LanguageModel`.
     """
     cuts, factors = _increasing(splits, 1, "splits"), _increasing(ratios, 2, "ratios")
     length = windows.tokens.shape[1]
@@ -133,13 +136,19 @@ def score_blocks(
     numbers = np.unique(windows.documents)
     done = store.held(numbers) if store else {}
     missing = [number for number in numbers.tolist() if number not in done]
+    groups = [missing[begin : begin + documents_at_once] for begin in range(0, len(missing), documents_at_once)]
+    rows = {group[0]: np.flatnonzero(np.isin(windows.documents, group)) for group in groups}
+    if not groups:
+        client = None
+    model = held_by_workers(scorer, client)
+    tasks = (
+        (group, model, windows.tokens[rows[group[0]]], windows.tokens[partners[rows[group[0]]]], lengths, cuts, opening)
+        for group in groups
+    )
     with tqdm(total=len(numbers), initial=len(done), desc="scoring", unit="document", disable=not progress) as bar:
-        for begin in range(0, len(missing), documents_at_once):
-            group = missing[begin : begin + documents_at_once]
-            rows = np.flatnonzero(np.isin(windows.documents, group))
-            scores = _scored(scorer, windows.tokens, rows, partners[rows], lengths, cuts, opening)
+        for group, scores in on_cluster(_scored, tasks, client):
             for number in group:
-                own = windows.documents[rows] == number
+                own = windows.documents[rows[group[0]]] == number
                 done[number] = {name: values[own] for name, values in scores.items()}
                 if store:
                     store.keep(number, done[number])
@@ -153,17 +162,17 @@ _NAMES = ("joint", "opening", "rest", "strange", "tokens")
 
 
 def _scored(
+    group: list[int],
     scorer: Scorer,
-    tokens: NDArray[np.integer[Any]],
-    rows: Integers,
-    partners: Integers,
+    own: NDArray[np.integer[Any]],
+    foreign: NDArray[np.integer[Any]],
     lengths: Integers,
     cuts: Integers,
     opening: int,
-) -> dict[str, Floats]:
-    own, foreign = tokens[rows], tokens[partners]
-    fits = lengths <= tokens.shape[1]
-    shape = (len(rows), *fits.shape)
+) -> tuple[list[int], dict[str, Floats]]:
+    """The group as it was given, and the scores of its windows; foreign: those of their partners."""
+    fits = lengths <= own.shape[1]
+    shape = (len(own), *fits.shape)
     result = {name: np.full(shape[:2] if name == "opening" else shape, np.nan) for name in _NAMES}
     blocks = [foreign[:, cut : lengths[index][fits[index]].max()] for index, cut in enumerate(cuts.tolist())]
     if hasattr(scorer, "continued"):  # reads what is shared once
@@ -184,7 +193,7 @@ def _scored(
         result["joint"][:, index, good] = whole[:, ends - 1] - whole[:, cut - 1][:, None]
         result["rest"][:, index, good] = sums[:, ends - cut - opening]
         result["strange"][:, index, good] = mixed[:, ends - cut - 1]
-    return result
+    return group, result
 
 
 def _running(logarithms: Floats) -> Floats:

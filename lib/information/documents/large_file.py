@@ -7,9 +7,7 @@ are those of the file in memory.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
-from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lib.information.counting.dense import dense_tables, table_sums
+from lib.information.documents.cluster import on_cluster
 from lib.information.documents.leave_out import LeftOut
 from lib.information.documents.segments import checked_lags
 from lib.information.estimators import Estimator, entropy_from_sums, find_estimator
 
 SIZE = 256  # values of a byte
 PIECE, LARGEST_PIECE = 1 << 25, 1 << 31  # bytes; a cell of a piece is counted in 32 bits
-PIECES_A_THREAD = 2  # of a cluster at a time: one is counted, one waits or is fetched
 
 Cells = tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]  # which cells of all tables are not zero, and their counts
 
@@ -80,7 +78,7 @@ def file_information(
         raise ValueError(f"piece: from the largest lag, {largest}, to {LARGEST_PIECE} bytes are allowed, got {piece}")
     tasks = ((number, place, first, last, steps, length) for number, first, last in pieces_of(length, blocks, piece))
     kept: list[Cells] = [(np.empty(0, np.uint32), np.empty(0, np.int64))] * blocks
-    for number, found in itertools.starmap(count_piece, tasks) if client is None else on_cluster(tasks, client):
+    for number, found in on_cluster(count_piece, tasks, client):
         kept[number] = _added(kept[number], found)
     if _state(place) != before:
         raise ValueError(f"path: {place} has changed while it was read; a file that stays as it is is needed")
@@ -112,29 +110,6 @@ def count_piece(
         cells.append((index * SIZE**2 + seen).astype(np.uint32))
         counts.append(table[seen].astype(np.int64))
     return block, (np.concatenate(cells), np.concatenate(counts))
-
-
-def on_cluster(tasks: Iterator[tuple[Any, ...]], client: Any) -> Iterator[tuple[int, Cells]]:
-    """What the tasks give, as they end; the next one is sent when one has been fetched and forgotten."""
-    from distributed import as_completed
-
-    running = as_completed(loop=client.loop)
-    while True:
-        try:
-            threads = max(sum(client.nthreads().values()), 1)  # workers come and go
-            some = itertools.islice(tasks, max(PIECES_A_THREAD * threads - running.count(), 0))
-            running.update([client.submit(count_piece, *task, pure=False) for task in some])
-            if running.is_empty():
-                return
-            future = next(running)
-            failed = future.status == "error"
-            found = future.exception() if failed else future.result()
-            future.release()
-        except (CancelledError, OSError) as gone:
-            raise ConnectionError("the scheduler is gone, and with it the counts; start again") from gone
-        if failed:
-            raise found
-        yield found
 
 
 def _state(path: Path) -> tuple[int, int]:

@@ -6,6 +6,7 @@ import itertools
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -84,6 +85,35 @@ def document_windows(
         raise ValueError(f"none of {len(documents)} documents has room for {parts} windows of {size} tokens")
     numbers, starts = np.array(origins, dtype=np.int64).T
     return Windows(np.stack(rows), numbers, starts)
+
+
+def file_windows(
+    path: str | Path, length: int, *, documents: int = 32, per_document: int = 1, seed: int | np.random.Generator = 0
+) -> Windows:
+    """Windows of `length` bytes of a file that may be larger than memory, of which nothing but the windows is read.
+
+    The file is cut into `documents` equal parts; from there on windows are those of `document_windows` on the bytes of
+    the parts, tokens from 0 to 255. ``ValueError`` for a file that is missing or too short for so many windows.
+    O(windows x length).
+    """
+    size, parts = _at_least_one(length, "length"), _at_least_one(per_document, "per_document")
+    number, place = _at_least_one(documents, "documents"), Path(path).expanduser()
+    if not place.is_file():
+        raise ValueError(f"path: a file is needed, there is none at {place}")
+    total = place.stat().st_size
+    borders = total * np.arange(number + 1) // number
+    cuts = [begin + (end - begin) * np.arange(parts + 1) // parts for begin, end in itertools.pairwise(borders)]
+    firsts, ends = np.concatenate([cut[:-1] for cut in cuts]), np.concatenate([cut[1:] for cut in cuts])
+    if np.any(ends - firsts < size):
+        raise ValueError(
+            f"path: {place} has {total} bytes, too few for {number} x {parts} windows of {size}; take shorter windows "
+            "or fewer of them"
+        )
+    random = np.random.default_rng(seed)
+    starts = [int(first + random.integers(end - size + 1 - first)) for first, end in zip(firsts, ends, strict=True)]
+    rows = [np.fromfile(place, dtype=np.uint8, count=size, offset=start) for start in starts]
+    origins = np.repeat(np.arange(number), parts)
+    return Windows(np.stack(rows), origins, np.array(starts) - borders[origins])
 
 
 def foreign_partners(windows: Windows) -> Integers:

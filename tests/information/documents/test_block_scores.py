@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +16,7 @@ from lib.information.documents.windows import Windows, document_windows
 from lib.models import create
 from lib.models.scoring import NetworkScorer
 from lib.processes import MarkovChain
+from lib.runs.sweep import local_client
 from lib.theory.model_error import markov_error_terms
 
 CHAIN = MarkovChain([[0.80, 0.15, 0.05], [0.10, 0.80, 0.10], [0.25, 0.05, 0.70]])
@@ -198,6 +202,21 @@ def test_scores_of_a_stopped_run_are_taken_up_document_by_document(tmp_path):
         given = {"splits": [3, 6], **change}
         with pytest.raises(ValueError, match="take another folder"):
             score_blocks(second, windows, given["splits"], [2, 4], folder=tmp_path, identity=given["identity"])
+
+
+def test_a_cluster_that_loses_a_worker_scores_the_same(tmp_path):
+    windows, scorer = random_windows(documents=9), network_scorer(4)
+    plain = score_blocks(scorer, windows, [3, 6], [2, 4], progress=False)
+    given = {"folder": tmp_path, "identity": "network", "progress": False, "documents_at_once": 2}
+    with local_client(2) as client:
+        os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+        found = score_blocks(scorer, windows, [3, 6], [2, 4], client=client, **given)
+        client.close()
+        again = score_blocks(scorer, windows, [3, 6], [2, 4], client=client, **given)  # all are kept: nothing is asked
+    for name in ("joint", "opening", "rest", "strange", "tokens"):
+        np.testing.assert_allclose(getattr(found, name), getattr(plain, name), rtol=1e-12)
+        np.testing.assert_array_equal(getattr(again, name), getattr(found, name))
+    assert not np.allclose(found.joint[0], found.joint[1])  # groups that were mixed up would show
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from hypothesis import strategies as some
 from lib.information import auto_mutual_information, pair_counts
 from lib.information.counting.dense import dense_tables
 from lib.information.documents import large_file
+from lib.information.documents.cluster import on_cluster
 from lib.information.documents.large_file import (
     FileInformation,
     count_piece,
     file_information,
-    on_cluster,
     pieces_of,
 )
 from lib.information.documents.leave_out import leave_blocks_out
@@ -104,7 +104,7 @@ def test_a_cluster_that_loses_a_worker_counts_the_same_and_holds_few_pieces_at_a
         assert len(watched.keys) == 52 and 2 <= watched.most <= 4  # two threads, two pieces each
         path.write_bytes(b"")
         with pytest.raises(ValueError, match="had 100004 bytes and has 0 now"):
-            list(on_cluster(iter([(0, path, 0, 9, np.array([1]), 100_004)]), client))
+            list(on_cluster(count_piece, [(0, path, 0, 9, np.array([1]), 100_004)], client))
         symbols.tofile(path)
         with pytest.raises(ConnectionError, match="scheduler is gone"):
             file_information(path, lags, client=Watched(client, 20, client.close), **options)

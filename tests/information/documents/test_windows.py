@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 
 import numpy as np
 import pytest
 
 from lib.information import entropy
-from lib.information.documents.windows import document_windows, foreign_partners
+from lib.information.documents.windows import document_windows, file_windows, foreign_partners
 from lib.information.estimators import ngram_counts, ngram_entropy
 from lib.processes import MarkovChain
 
@@ -96,3 +97,36 @@ def test_the_entropy_of_pairs_of_a_chain_is_recovered():
     pairs = CHAIN.joint_distribution(2)
     exact = -float((pairs * np.log(pairs)).sum())
     assert ngram_entropy(list(CHAIN.sample(50, 4000, 0))) == pytest.approx(exact, abs=0.01)
+
+
+@pytest.mark.parametrize(("length", "documents", "per_document"), [(5, 4, 3), (1, 7, 1), (83, 12, 1), (40, 1, 20)])
+def test_windows_of_a_file_are_those_of_its_parts_in_memory(tmp_path, length, documents, per_document):
+    symbols = np.random.default_rng(3).integers(0, 256, 1003).astype(np.uint8)
+    symbols.tofile(tmp_path / "file")
+    borders = 1003 * np.arange(documents + 1) // documents
+    parts = [symbols[begin:end] for begin, end in itertools.pairwise(borders)]
+    given = {"per_document": per_document, "seed": 5}
+    expected = document_windows(parts, length, **given)
+    found = file_windows(tmp_path / "file", length, documents=documents, **given)
+    for name in ("tokens", "documents", "starts"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    other = file_windows(tmp_path / "file", length, documents=documents, per_document=per_document, seed=6)
+    assert not np.array_equal(found.starts, other.starts)
+
+
+def test_a_file_larger_than_memory_is_not_read_whole(tmp_path):
+    with (tmp_path / "hole").open("wb") as file:
+        file.truncate(2**40)  # no byte of it is on the disk
+    windows = file_windows(tmp_path / "hole", 100, documents=64, seed=1)
+    assert windows.tokens.shape == (64, 100) and not windows.tokens.any()
+    assert windows.starts.max() > 2**33
+
+
+def test_files_without_room_are_refused(tmp_path):
+    (tmp_path / "short").write_bytes(b"x" * 99)
+    with pytest.raises(ValueError, match="99 bytes, too few for 4 x 5 windows of 5; take shorter"):
+        file_windows(tmp_path / "short", 5, documents=4, per_document=5)
+    with pytest.raises(ValueError, match=r"there is none at .*nowhere"):
+        file_windows(tmp_path / "nowhere", 5)
+    with pytest.raises(ValueError, match="documents: a whole number of at least 1 is allowed, got 0"):
+        file_windows(tmp_path / "short", 5, documents=0)
