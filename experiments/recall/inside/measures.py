@@ -19,17 +19,23 @@ def slope(run: RecallRun, when: str = "after") -> float:
     return float(np.polyfit(distance, norms[beyond + 1 :], 1)[0])
 
 
-def slopes(runs: Iterable[RecallRun], when: str = "after") -> dict[tuple[int, int], dict[int, float]]:
-    """|m| of RelLSTM by (buffer, relevant) and seed, at the longest delay of which every memory is a third or less."""
+def by_sizes(runs: Iterable[RecallRun], when: str = "after") -> dict[tuple[int, int], list[RecallRun]]:
+    """RelLSTM by (buffer, relevant), at the longest delay of which every memory is a third or less."""
     own = [run for run in runs if run.architecture == "rel_lstm" and "gradient_norms" in run.inside(when)]
     sizes = {id(run): (run.parameters["options"]["buffer"], run.parameters["options"]["relevant"]) for run in own}
     own = [run for run in own if sum(sizes[id(run)]) <= SMALL * run.delay]
     longest = max((run.delay for run in own), default=0)
-    found: dict[tuple[int, int], dict[int, float]] = {}
+    found: dict[tuple[int, int], list[RecallRun]] = {}
     for run in own:
         if run.delay == longest:
-            found.setdefault(sizes[id(run)], {})[run.seed] = abs(slope(run, when))
-    return found
+            found.setdefault(sizes[id(run)], []).append(run)
+    return dict(sorted(found.items()))
+
+
+def slopes(runs: Iterable[RecallRun], when: str = "after") -> dict[tuple[int, int], dict[int, float]]:
+    """|m| of these by their sizes and seed."""
+    cells = by_sizes(runs, when)
+    return {sizes: {run.seed: abs(slope(run, when)) for run in some} for sizes, some in cells.items()}
 
 
 def looking(run: RecallRun, number: str = "on_symbols", control: str | None = None) -> float:

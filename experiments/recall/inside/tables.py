@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from experiments.recall.inside.figures import with_relevance
-from experiments.recall.inside.measures import slopes
+from experiments.recall.inside.measures import by_sizes, slope, slopes
+from experiments.recall.inside.statements import FIGURE3
 from experiments.recall.runs import RecallRun
 from experiments.recall.tables import NOT_YET
+from lib.models.catalogue import NAMES
 from lib.report.page import markdown_table, span
 
 LEFT_OUT = {
@@ -31,10 +33,10 @@ def answer(looking: Iterable[RecallRun], steepness: Iterable[RecallRun]) -> str:
             f"**{task.capitalize()}.** Full attention, trained: {kinds[0]} of the states are relevant, {kinds[1]} are "
             f"not; {without if cosines else 'so nothing can be left out'}."
         )
-    found_slopes = slopes(list(steepness))
+    trained = list(steepness)
     told.append(
-        f"**Fig. 3.** Slopes of {len(found_slopes)} pairs of sizes are recorded."
-        if found_slopes
+        f"**Fig. 3.** Slopes of the gradient, nats per 100 steps, buffer of {FIGURE3[0]}: {_by_set(trained)}."
+        if slopes(trained)
         else f"**Fig. 3** at a delay of which every memory is a third at most: {NOT_YET}."
     )
     if len(told) == 1:
@@ -62,13 +64,30 @@ def largest_difference(runs: Iterable[RecallRun]) -> float | None:
 
 
 def table_of_slopes(runs: Iterable[RecallRun]) -> str:
-    """Fig. 3 in numbers: |slope| of ln of the gradient, nats per 100 steps, before and after training."""
+    """Fig. 3 in numbers: |slope| of ln of the gradient, nats per 100 steps, before and after training, and what was
+    learned. Networks without memory stand below, as controls.
+    """
     everything = list(runs)
-    before, after = (slopes(everything, when) for when in ("before", "after"))
-    if not after:
+    if not slopes(everything):
         return f"Gradients: {NOT_YET}."
-    rows = [
-        [*sizes, *(span(list(found.get(sizes, {}).values()), ".2f") for found in (before, after))]
-        for sizes in sorted(after)
-    ]
-    return markdown_table(["buffer", "set", "untrained", "trained"], rows)
+    rows = [[NAMES["rel_lstm"], *sizes, *_slopes_and_learning(some)] for sizes, some in by_sizes(everything).items()]
+    for name in ("lstm", "orth_rnn"):
+        if some := [run for run in everything if run.architecture == name and "gradient_norms" in run.inside("after")]:
+            rows.append([NAMES[name], None, None, *_slopes_and_learning(some)])
+    return markdown_table(["network", "buffer", "set", "untrained", "trained", "right, %", "updates, 1000"], rows)
+
+
+def _slopes_and_learning(runs: Sequence[RecallRun]) -> list[str | None]:
+    steep = (span([abs(slope(run, when)) for run in runs], ".2f") for when in ("before", "after"))
+    right = span([100 * run.accuracy for run in runs], ".0f")
+    return [*steep, right, span([run.updates / 1000 for run in runs], ".0f")]
+
+
+def _by_set(runs: Sequence[RecallRun]) -> str:
+    """Slopes by the size of the set, at the buffer that is held in Fig. 3, before and after training."""
+    told = []
+    for when, word in (("before", "untrained"), ("after", "trained")):
+        found = {relevant: cell for (held, relevant), cell in slopes(runs, when).items() if held == FIGURE3[0]}
+        spans = [f"{span(list(found[size].values()), '.1f')} (set of {size})" for size in sorted(found)]
+        told.append(f"{word} {', '.join(spans)}")
+    return "; ".join(told)
