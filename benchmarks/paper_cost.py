@@ -286,6 +286,7 @@ PLANS: dict[str, Callable[[Mapping[str, Any]], Training]] = {
     "kerg-copy": recall,
     "kerg-denoise": recall,
     "kerg-gradients": recall,
+    "kerg-relevance": recall,
     "kerg-pmnist": pixels,
     "kerg-ptb": characters,
     "ngram-sgd": ngrams,

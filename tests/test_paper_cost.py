@@ -14,7 +14,7 @@ from lib import ROOT
 from lib.runs.definition import Experiment, experiment_files
 from lib.training import CarriedText, FitSettings, NextToken
 
-WITHOUT_A_PLAN = {"binary-optimum", "book-counts", "kerg-minigrid", "kerg-relevance", "text-information"}
+WITHOUT_A_PLAN = {"binary-optimum", "book-counts", "kerg-minigrid", "text-information"}
 FIT = {"optimizer": "sgd", "clip": None, "batch": 3}
 
 
