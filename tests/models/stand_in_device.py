@@ -83,12 +83,12 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc]
         return False  # nothing is compiled here, and keeping torch's compiler out costs more than the operations
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = kwargs or {}
-        tensors = list(_tensors((args, tuple(given.values()))))
+        given, known = kwargs or {}, _known(func)
+        tensors = _tensors((args, tuple(given.values())) if given else args)
         there = any(isinstance(x, OnDevice) for x in tensors)
         asked = given.get("device")
         goes = there if asked is None else torch.device(asked).type == DEVICE.type
-        if torch.Tag.nondeterministic_seeded in func.tags:
+        if known.draws:
             _refuse_other_generators(func, given.get("generator"), goes)
         if not (there or goes):
             return func(*args, **given)
@@ -99,14 +99,15 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc]
         numbers = {name: _numbers(value) for name, value in given.items()}
         if asked is not None and goes:
             numbers["device"] = torch.device("cpu")
-        result = INSTEAD.get(func, func)(*_numbers(args), **numbers)
-        if torch.Tag.inplace_view in func.tags:
+        result = known.instead(*_numbers(args), **numbers)
+        if known.changes_shape:
             with torch._C._DisableTorchDispatch():
                 func(*args, **given)  # shape and strides of the tensor that holds the numbers
         if there and (not goes or not isinstance(result, Tensor | list | tuple | None)):
             self.waiting.reads += 1
-        written = {id(_numbers(x)): x for x in _tensors(_written(func, args, given))}
-        return _wrapped(result, written) if goes else result
+        if not goes:
+            return result
+        return _wrapped(result, {id(_numbers(x)): x for x in _tensors(_written(func, args, given))})
 
 
 class _Constructors(TorchFunctionMode):  # type: ignore[misc]
@@ -167,6 +168,34 @@ def held(x: Tensor) -> Tensor:
     return x.numbers
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What torch says of an operation, which is slow to ask for: it comes a hundred thousand times."""
+
+    instead: Any
+    draws: bool
+    changes_shape: bool
+    pointwise: bool
+    writes: tuple[tuple[int, str], ...]  # arguments that it changes, by place and name
+
+
+@functools.cache
+def _known(func: Any) -> _Known:
+    tags = set(func.tags)
+    written = [
+        (place, argument.name)
+        for place, argument in enumerate(func._schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+    return _Known(
+        INSTEAD.get(func, func),
+        torch.Tag.nondeterministic_seeded in tags,
+        torch.Tag.inplace_view in tags,
+        torch.Tag.pointwise in tags,
+        tuple(written),
+    )
+
+
 def _refuse_mixture(func: Any, args: Any, given: dict[str, Any], tensors: list[Tensor]) -> None:
     others = [x for x in tensors if not isinstance(x, OnDevice)]
     if not others or func in COPIES:
@@ -174,7 +203,7 @@ def _refuse_mixture(func: Any, args: Any, given: dict[str, Any], tensors: list[T
     written = [x for x in _tensors(_written(func, args, given)) if not isinstance(x, OnDevice)]
     if func in INDEXING:  # (tensor, indices, values)
         others = [x for x in _tensors((args[0], args[2:])) if not isinstance(x, OnDevice)]
-    if torch.Tag.pointwise in func.tags or func in INDEXING:
+    if _known(func).pointwise or func in INDEXING:
         others = [x for x in others if x.ndim]
     if others or written:
         shapes = ", ".join(str(tuple(x.shape)) for x in others or written)
@@ -188,32 +217,26 @@ def _refuse_other_generators(func: Any, drawing: Any, goes: bool) -> None:
         raise WrongDevice(f"{func}: numbers of {places[goes]} by a generator of {places[of_device]}, or by none")
 
 
-@functools.cache
-def _writes(func: Any) -> tuple[tuple[int, str], ...]:
-    return tuple(
-        (place, argument.name)
-        for place, argument in enumerate(func._schema.arguments)
-        if argument.alias_info is not None and argument.alias_info.is_write
-    )
-
-
 def _written(func: Any, args: Any, given: dict[str, Any]) -> list[Any]:
     """Arguments that the operation changes."""
-    return [args[place] if place < len(args) else given.get(name) for place, name in _writes(func)]
+    return [args[place] if place < len(args) else given.get(name) for place, name in _known(func).writes]
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _tensors(part)
+def _tensors(value: Any) -> list[Tensor]:
+    """The tensors among arguments, those in lists too."""
+    found: list[Tensor] = []
+    for part in value:
+        if isinstance(part, Tensor):
+            found.append(part)
+        elif isinstance(part, list | tuple):
+            found += _tensors(part)
+    return found
 
 
 def _numbers(value: Any) -> Any:
     if isinstance(value, OnDevice):
         return value.numbers
-    return type(value)(map(_numbers, value)) if isinstance(value, list | tuple) else value
+    return type(value)([_numbers(part) for part in value]) if isinstance(value, list | tuple) else value
 
 
 def _wrapped(result: Any, written: dict[int, Any]) -> Any:
