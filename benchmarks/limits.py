@@ -36,7 +36,7 @@ from lib.models import create
 from lib.models.kernels.attention import causal_attention
 from lib.models.kernels.exponential import fast_exp
 from lib.models.kernels.scan import selective_scan
-from lib.models.kernels.scan_torch import chunked_selective_scan
+from lib.models.kernels.scan.plain import chunked_selective_scan
 from lib.models.recurrent.basic import LSTMLayer
 from lib.processes import HierarchicalGaussian, corpora
 from lib.processes.corpora.tokens import encode_words, split_words

@@ -29,7 +29,7 @@ from transformers.models.mamba.modeling_mamba import mamba_selective_scan
 from lib.models import LSTM, Mamba, Mamba2
 from lib.models.interchange import configuration
 from lib.models.kernels.scan import selective_scan
-from lib.models.kernels.scan_torch import chunked_selective_scan, sequential_selective_scan
+from lib.models.kernels.scan.plain import chunked_selective_scan, sequential_selective_scan
 from lib.report import benchmarks
 
 Run = Callable[[], Any]

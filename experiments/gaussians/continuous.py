@@ -19,8 +19,7 @@ from lib.models.attention.patterns import Full
 from lib.models.attention.transformer import Attention
 from lib.models.base import Block, Module, State, glorot_linear, norm_of, seeded, sinusoids
 from lib.models.kernels.convolution import convolve
-from lib.models.kernels.scan import selective_scan
-from lib.models.kernels.scan_torch import scalar_decay_scan
+from lib.models.kernels.scan import scalar_decay_scan, selective_scan
 from lib.models.state_space.mamba import MambaMixer
 from lib.models.state_space.mamba2 import Mamba2Mixer
 

@@ -14,7 +14,7 @@ import torch
 from experiments.gaussians.task import Stopwatch
 from lib.models import create
 from lib.models.kernels import recurrent
-from lib.models.kernels.scan import mamba_ssm_function
+from lib.models.kernels.scan.plain import mamba_ssm_function
 from lib.runs import store as run_store
 from lib.training.settings import PRECISIONS, forward_pass, matrix_products
 

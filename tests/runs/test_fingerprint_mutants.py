@@ -14,7 +14,7 @@ FILES = {
     "entropy": "lib/information/estimators.py",
     "bits": "lib/information/counting/bits.py",
     "sampler": "lib/processes/binary/stationary.py",
-    "scan": "lib/models/kernels/scan_cpu.py",
+    "scan": "lib/models/kernels/scan/compiled.py",
     "attention": "lib/models/kernels/attention_cpu.py",
     "generation": "lib/training/generation.py",
 }
@@ -34,8 +34,8 @@ MUTANTS = {  # what is broken: file, text, what stands there instead, points of 
     "the sampler transforms across the sequences": ("sampler", "fft(noise, axis=1,", "fft(noise, axis=0,", RNN),
     "the scan's gradient takes a state one step too late": (
         "scan",
-        "before * states[i, n, c]",
-        "before * states[i + 1, n, c]",
+        "exponent = before * states[i, n, c]",
+        "exponent = before * states[i + 1, n, c]",
         MAMBA,
     ),
     "the attention's gradient forgets the mean": (

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from lib.checks import whole_number
 from lib.models.base import Block, Module, SequenceModel, norm_of, seeded
 from lib.models.kernels.convolution import convolve, convolve_step, depthwise
-from lib.models.kernels.scan_torch import scalar_decay_scan
+from lib.models.kernels.scan import scalar_decay_scan
 from lib.models.state_space.mamba import LARGEST_STEP, SMALLEST_STEP, inverse_softplus, log_uniform
 
 

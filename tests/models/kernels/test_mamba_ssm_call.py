@@ -19,8 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from lib.models.kernels import scan as selective
-from lib.models.kernels import scan_torch as scalar
+from lib.models.kernels.scan import scalar, selective
 from lib.models.state_space.mamba import inverse_softplus
 from lib.training.settings import matrix_products
 from tests.models.rehearsed_networks import NETWORKS

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lib.models.kernels.convolution import convolve, depthwise
 from lib.models.kernels.scan import selective_scan
-from lib.models.kernels.scan_torch import chunked_selective_scan, sequential_selective_scan
+from lib.models.kernels.scan.plain import chunked_selective_scan, sequential_selective_scan
 from tests.models.kernels.reference import NAMES, arguments, ours, outputs_and_gradients
 
 SHAPES = [(2, 70, 5, 3), (1, 1, 1, 1), (3, 33, 70, 16), (2, 64, 64, 4), (1, 100, 130, 2), (2, 0, 3, 2), (0, 4, 3, 2)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import mpmath
@@ -11,11 +12,13 @@ import torch
 import torch.nn.functional as F
 from numba import njit
 
-from lib.models.kernels import scan as dispatch
 from lib.models.kernels.convolution import convolve, depthwise
 from lib.models.kernels.exponential import fast_exp
-from lib.models.kernels.scan import choose_way, fused_selective_scan, selective_scan
-from lib.models.kernels.scan_torch import fused_scalar_decay_scan, scalar_decay_scan
+from lib.models.kernels.scan import scalar
+from lib.models.kernels.scan import selective as dispatch
+from lib.models.kernels.scan.plain import chunked_scalar_decay_scan, sequential_selective_scan
+from lib.models.kernels.scan.scalar import compiled_scalar_decay_scan, fused_scalar_decay_scan, scalar_decay_scan
+from lib.models.kernels.scan.selective import choose_way, fused_selective_scan
 from tests.models.kernels.reference import arguments, ours
 
 
@@ -111,24 +114,70 @@ def test_the_compiled_convolution_is_that_of_torch_with_its_activation(
         torch.testing.assert_close(one, other, rtol=10 * tolerance, atol=10 * tolerance)
 
 
-def mamba2_arguments(time: int) -> list[torch.Tensor]:
+def mamba2_arguments(
+    time: int, heads: int = 3, width: int = 4, size: int = 5, dtype: torch.dtype = torch.float64
+) -> list[torch.Tensor]:
     random = np.random.default_rng(0)
-    shapes = [(2, time, 3, 4), (2, time, 3), (3,), (2, time, 5), (2, time, 5), (3,)]
+    shapes = [(2, time, heads, width), (2, time, heads), (heads,), (2, time, size), (2, time, size), (heads,)]
     u, delta, A, B, C, D = (random.standard_normal(shape) for shape in shapes)
-    return [torch.from_numpy(x).requires_grad_() for x in (u, np.abs(delta), -np.abs(A), B, C, D)]
+    return [torch.from_numpy(x).to(dtype).requires_grad_() for x in (u, np.abs(delta), -np.abs(A), B, C, D)]
 
 
-@pytest.mark.parametrize("time", [1, 16, 17, 50])
-def test_the_scan_of_mamba2_is_a_selective_scan_whose_channels_share_their_decay(time: int) -> None:
-    inputs = mamba2_arguments(time)
-    u, delta, A, B, C, D = inputs
-    y = scalar_decay_scan(*inputs, chunk=16)
-    wide = (u.flatten(2), delta.repeat_interleave(4, dim=2), A.repeat_interleave(4)[:, None].expand(-1, 5))
-    expected = selective_scan(*wide, B, C, D.repeat_interleave(4)).unflatten(2, (3, 4))
+def as_defined(u: Any, delta: Any, A: Any, B: Any, C: Any, D: Any) -> torch.Tensor:
+    """A selective scan, step by step, whose channels share the decay of their head."""
+    width, size = u.shape[-1], B.shape[-1]
+    wide = (u.flatten(2), delta.repeat_interleave(width, dim=2), A.repeat_interleave(width)[:, None].expand(-1, size))
+    start = u.new_zeros(len(u), u[0, 0].numel(), size)
+    return sequential_selective_scan(*wide, B, C, D.repeat_interleave(width), start)[0].unflatten(2, u.shape[2:])
+
+
+@pytest.mark.parametrize("way", [compiled_scalar_decay_scan, chunked_scalar_decay_scan])
+@pytest.mark.parametrize("chunk", [1, 16, 64])
+@pytest.mark.parametrize(
+    ("time", "heads", "width", "size"), [(1, 3, 4, 5), (16, 3, 4, 5), (17, 3, 4, 5), (50, 1, 1, 1), (33, 3, 50, 2)]
+)
+def test_the_scan_of_mamba2_is_a_selective_scan_whose_channels_share_their_decay(
+    way: Callable[..., torch.Tensor], chunk: int, time: int, heads: int, width: int, size: int
+) -> None:
+    inputs = mamba2_arguments(time, heads, width, size)
+    y, expected = way(*inputs, chunk=chunk), as_defined(*inputs)
     torch.testing.assert_close(y, expected, rtol=0, atol=1e-11)
     pairs = (torch.autograd.grad(out.square().sum(), inputs) for out in (y, expected))
     for first, second in zip(*pairs, strict=True):
         torch.testing.assert_close(first, second, rtol=1e-9, atol=1e-9)
+
+
+def test_the_compiled_scan_of_mamba2_in_single_precision_is_that_in_double() -> None:
+    single, double = (mamba2_arguments(40, 2, 32, 16, dtype) for dtype in (torch.float32, torch.float64))
+    found, expected = scalar_decay_scan(*single), scalar_decay_scan(*double)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5 * float(expected.detach().abs().max()))
+    pairs = (torch.autograd.grad(out.square().mean(), given) for out, given in ((found, single), (expected, double)))
+    for first, second in zip(*pairs, strict=True):
+        torch.testing.assert_close(first.double(), second, rtol=0, atol=1e-5 * float(second.abs().max()))
+
+
+def test_the_scan_of_mamba2_on_a_cpu_takes_the_compiled_loops_where_they_can_be_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inputs = [x.detach() for x in mamba2_arguments(6)]
+    taken: list[str] = []
+    for name in ("compiled_scalar_decay_scan", "chunked_scalar_decay_scan"):
+        monkeypatch.setattr(scalar, name, lambda *given, name=name: taken.append(name) or given[0])
+    scalar_decay_scan(*inputs)
+    scalar_decay_scan(*(x.bfloat16() for x in inputs))
+    scalar_decay_scan(*(x.to("meta") for x in inputs))
+    assert taken == ["compiled_scalar_decay_scan"] + 2 * ["chunked_scalar_decay_scan"]
+
+
+def test_the_compiled_scan_of_mamba2_has_first_derivatives_and_takes_no_time_at_all() -> None:
+    inputs = mamba2_arguments(3)
+    with pytest.raises(RuntimeError, match="first derivatives only"):
+        torch.autograd.grad(scalar_decay_scan(*inputs).square().sum(), inputs, create_graph=True)
+    empty = mamba2_arguments(0)
+    assert scalar_decay_scan(*empty).shape == chunked_scalar_decay_scan(*empty).shape == (2, 0, 3, 4)
+    for gradient in torch.autograd.grad(scalar_decay_scan(*empty).sum(), empty):
+        assert not gradient.any()
 
 
 def test_the_kernel_of_mamba2_in_mamba_ssm_is_given_groups() -> None:
@@ -136,7 +185,7 @@ def test_the_kernel_of_mamba2_in_mamba_ssm_is_given_groups() -> None:
 
     def kernel(x: Any, dt: Any, A: Any, B: Any, C: Any, chunk_size: int, D: Any) -> Any:
         assert B.shape == C.shape == (2, 20, 1, 5)
-        return scalar_decay_scan(x, dt, A, B[:, :, 0], C[:, :, 0], D, chunk=chunk_size)
+        return chunked_scalar_decay_scan(x, dt, A, B[:, :, 0], C[:, :, 0], D, chunk=chunk_size)
 
     expected = scalar_decay_scan(u, delta, A, B, C, D)
     torch.testing.assert_close(fused_scalar_decay_scan(kernel, u, delta, A, B, C, D, 8), expected, rtol=0, atol=1e-12)

@@ -1,4 +1,4 @@
-"""The selective scan on the CPU: compiled loops, forward and backward, vectorised over channels.
+"""The scans of Mamba and Mamba2 on the CPU: compiled loops, forward and backward, vectorised over channels.
 
 A piece of work is one sequence and up to `BLOCK` neighbouring channels; pieces are independent, and threads share them.
 Forward keeps the state at the start of every chunk of times. Backward walks the chunks from the last to the first,
@@ -9,6 +9,9 @@ alone, so that the number of threads does not change a bit of the result.
 Inside, states are (size, channels): the same place of neighbouring channels lies side by side. Arrays are C-contiguous:
 u, delta, y (batch, time, channels), A (size, channels), B, C (batch, time, size), D (channels,), states (batch, size,
 channels), kept (batch, chunks, size, channels). The name of a gradient starts with `d_`.
+
+The `scalar_` kernels are those of Mamba2, where all places of a channel share one decay, and A is (channels,): one
+exponential for each channel and time, not for each place.
 """
 
 from __future__ import annotations
@@ -137,6 +140,105 @@ def backward(
     d_A[b, :, start:stop] = d_rate[:, :width]
     d_D[b, start:stop] = d_skip
     d_state[b, :, start:stop] = g[:, :width]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
+def scalar_forward(
+    u: Any, delta: Any, A: Any, B: Any, C: Any, D: Any, chunk: int, y: Any, kept: Any, piece: int
+) -> None:
+    """Fill in y of one piece, and kept unless it has no chunks."""
+    b, start, width, lanes = _place(piece, u.shape[2])
+    stop, size = start + width, B.shape[2]
+    rate, skip, s = A[start:stop], D[start:stop], np.zeros((size, lanes), u.dtype)
+    decay, x, out = np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype)
+    for t in range(u.shape[1]):
+        if t % chunk == 0 and kept.shape[1] > 0:
+            kept[b, t // chunk, :, start:stop] = s[:, :width]
+        u_t, delta_t, y_t = u[b, t, start:stop], delta[b, t, start:stop], y[b, t, start:stop]
+        for c in range(width):
+            decay[c] = fast_exp(delta_t[c] * rate[c])
+            x[c] = delta_t[c] * u_t[c]
+            out[c] = skip[c] * u_t[c]
+        for n in range(size):
+            b_n, c_n = B[b, t, n], C[b, t, n]
+            for c in range(lanes):
+                now = decay[c] * s[n, c] + b_n * x[c]
+                s[n, c] = now
+                out[c] += c_n * now
+        for c in range(width):
+            y_t[c] = out[c]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
+def scalar_backward(
+    u: Any,
+    delta: Any,
+    A: Any,
+    B: Any,
+    C: Any,
+    D: Any,
+    chunk: int,
+    kept: Any,
+    d_y: Any,
+    d_u: Any,
+    d_delta: Any,
+    d_A: Any,
+    d_B: Any,
+    d_C: Any,
+    d_D: Any,
+    piece: int,
+) -> None:
+    """Fill in the gradients of one piece.
+
+    d_A, d_D (batch, channels), d_B and d_C (batch, blocks, time, size) are shares to be summed.
+    """
+    b, start, width, lanes = _place(piece, u.shape[2])
+    stop, size, time, block = start + width, B.shape[2], u.shape[1], start // BLOCK
+    rate, skip, g = A[start:stop], D[start:stop], np.zeros((size, lanes), u.dtype)
+    states, decays = np.empty((chunk + 1, size, lanes), u.dtype), np.zeros((chunk, lanes), u.dtype)
+    xs = np.zeros((chunk, lanes), u.dtype)
+    d_rate, d_skip = np.zeros(width, u.dtype), np.zeros(width, u.dtype)
+    dy, d_x, exponent = np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype)
+    for q in range(kept.shape[1] - 1, -1, -1):
+        first = q * chunk
+        steps = min(chunk, time - first)
+        states[0] = _rows(kept[b, q, :, start:stop], lanes)
+        for i in range(steps):
+            u_t, delta_t = u[b, first + i, start:stop], delta[b, first + i, start:stop]
+            for c in range(width):
+                decays[i, c] = fast_exp(delta_t[c] * rate[c])
+                xs[i, c] = delta_t[c] * u_t[c]
+            for n in range(size):
+                b_n = B[b, first + i, n]
+                for c in range(lanes):
+                    states[i + 1, n, c] = decays[i, c] * states[i, n, c] + b_n * xs[i, c]
+        for i in range(steps - 1, -1, -1):
+            t = first + i
+            u_t, delta_t, dy_t = u[b, t, start:stop], delta[b, t, start:stop], d_y[b, t, start:stop]
+            for c in range(width):
+                dy[c] = dy_t[c]
+            d_x[:] = 0
+            exponent[:] = 0  # the gradient of delta_t A
+            for n in range(size):
+                b_n, c_n = B[b, t, n], C[b, t, n]
+                d_b = d_c = u.dtype.type(0)
+                for c in range(lanes):
+                    now = g[n, c] + c_n * dy[c]
+                    before = now * decays[i, c]
+                    exponent[c] += before * states[i, n, c]
+                    d_x[c] += now * b_n
+                    d_b += now * xs[i, c]
+                    d_c += dy[c] * states[i + 1, n, c]
+                    g[n, c] = before
+                d_B[b, block, t, n], d_C[b, block, t, n] = d_b, d_c
+            du_t, ddelta_t = d_u[b, t, start:stop], d_delta[b, t, start:stop]
+            for c in range(width):
+                du_t[c] = d_x[c] * delta_t[c] + dy_t[c] * skip[c]
+                ddelta_t[c] = d_x[c] * u_t[c] + exponent[c] * rate[c]
+                d_rate[c] += exponent[c] * delta_t[c]
+                d_skip[c] += dy_t[c] * u_t[c]
+    d_A[b, start:stop] = d_rate
+    d_D[b, start:stop] = d_skip
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]

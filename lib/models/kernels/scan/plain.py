@@ -6,7 +6,6 @@ for all channels of a head turns most of the scan into matrix products.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import importlib.util
 import warnings
@@ -97,21 +96,19 @@ def _chunk(u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Ten
     return (states @ C[..., None])[..., 0], states[:, -1]
 
 
-def scalar_decay_scan(
-    u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, *, chunk: int = SCALAR_CHUNK
+def chunked_scalar_decay_scan(
+    u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, chunk: int = SCALAR_CHUNK
 ) -> Tensor:
-    """S_t = exp(delta_t A) S_{t-1} + delta_t u_t B_t^T,  y_t = S_t C_t + D u_t, in every head, from S_0 = 0.
+    """The scan of Mamba2 by matrix products; arguments as in `scalar_decay_scan`. Any derivative.
 
-    u, y: (batch, time, heads, head width). delta: (batch, time, heads). A, D: (heads,). B, C: (batch, time, size),
-    shared by the heads. Within a chunk it is attention with weights exp(delta_{j+1} A + ... + delta_i A) C_i . B_j;
-    between chunks the state is carried on. Cost O(time x (chunk + size) x channels), memory O(time x heads x chunk).
-    On CUDA by mamba-ssm where it is installed, if torch may round the factors of products to TF32, as mamba-ssm does
-    (`torch.set_float32_matmul_precision`). Source: Dao and Gu (2024), Sec. 6.
+    Within a chunk it is attention with weights exp(delta_{j+1} A + ... + delta_i A) C_i . B_j; between chunks the state
+    is carried on. Cost O(time x (chunk + size) x channels), memory O(time x heads x chunk).
+    Source: Dao and Gu (2024), Sec. 6.
     """
-    rounded = u.device.type == "cuda" and u.dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"
-    if rounded and (kernel := _mamba_ssm_kernel()) is not None:
-        return fused_scalar_decay_scan(kernel, u, delta, A, B, C, D, chunk)
     time = u.shape[1]
+    if time == 0:
+        return torch.zeros_like(u)
+    chunk = min(chunk, time)
     chunks = -(-time // chunk)
 
     def cut(x: Tensor) -> Tensor:  # empty times at the end neither decay nor add
@@ -133,19 +130,6 @@ def scalar_decay_scan(
     carried = log_decay.exp()[..., None] * (C_k @ torch.stack(before, dim=1).transpose(-2, -1))
     y = (within + carried).transpose(2, 3).flatten(1, 2)[:, :time]  # (batch, time, heads, head width)
     return y + D[:, None] * u
-
-
-def fused_scalar_decay_scan(
-    kernel: Any, u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, chunk: int
-) -> Tensor:
-    """The same by `mamba_chunk_scan_combined` of mamba-ssm, whose B and C have an axis of groups of heads."""
-    y: Tensor = kernel(u, delta, A, B[:, :, None], C[:, :, None], chunk_size=chunk, D=D)
-    return y
-
-
-@functools.cache
-def _mamba_ssm_kernel() -> Any:
-    return mamba_ssm_function("mamba_ssm.ops.triton.ssd_combined", "mamba_chunk_scan_combined")
 
 
 def mamba_ssm_function(module: str, name: str) -> Any:

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from lib.checks import whole_number
-from lib.models.kernels import scan_cpu as kernels
-from lib.models.kernels.scan_torch import chunked_selective_scan, mamba_ssm_function
+from lib.models.kernels.scan import compiled as kernels
+from lib.models.kernels.scan.plain import chunked_selective_scan, mamba_ssm_function
 from lib.models.kernels.threads import numpy_arrays, refuse_second_derivatives, share
 
 CHUNK = 32  # times between two kept states on the CPU: the states of 32 times stay in a second-level cache
