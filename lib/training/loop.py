@@ -92,16 +92,16 @@ def fit(
     done = len(course.training_losses)
     with tqdm(total=settings.passes, initial=done, desc=label or "training", unit="epoch", disable=not progress) as bar:
         while not course.reason:
-            started = time.perf_counter()
+            started, largest = time.perf_counter(), None
             if second and done >= settings.epochs:
                 loss, moved = second.step(model)
                 loss /= second.sequences.shape[1] - 1
             else:
                 factor, moved = settings.annealing(course.validation_losses), True
-                loss = _epoch(model, task, settings, optimizer, parameters, done, steps, device, factor)
+                loss, largest = _epoch(model, task, settings, optimizer, parameters, done, steps, device, factor)
             done += 1
             found = _evaluation(model, task, device) if math.isfinite(loss) else Evaluation(math.nan)
-            _judge(course, settings, loss, found, moved)
+            _judge(course, settings, loss, found, moved, largest)
             if course.best_epoch == len(course.validation_losses) == done:
                 best = copy_of(model)
             course.seconds += time.perf_counter() - started
@@ -128,10 +128,14 @@ def _epoch(
     steps: int,
     device: torch.device,
     factor: float,
-) -> float:
-    """One pass over the data, at `factor` of the rate; mean training loss while it went on."""
+) -> tuple[float, float | None]:
+    """One pass over the data, at `factor` of the rate: mean training loss, and the largest norm of clipped gradients.
+
+    Norms that are not a number do not count; one whose square is too large for its type is infinite.
+    """
     model.train()
     total = torch.zeros((), dtype=torch.float64, device=device)
+    largest: torch.Tensor | None = None
     count = 0
     for number, batch in enumerate(task.batches(settings.batch, done, device)):
         rate = settings.learning_rate_at(done * steps + number, settings.epochs * steps)
@@ -141,11 +145,13 @@ def _epoch(
         with _noise(model, getattr(task, "seed", 0), done * steps + number):
             loss = task.loss(model, batch)
         loss.backward()
-        settings.clip_gradients(parameters)
+        norm = settings.clip_gradients(parameters)
         optimizer.step()
+        if norm is not None:
+            largest = norm if largest is None else torch.fmax(largest, norm)
         total += loss.detach()  # not read before the epoch ends, so that a GPU does not wait for it
         count += 1
-    return float(total) / max(1, count)
+    return float(total) / max(1, count), None if largest is None else float(largest)
 
 
 def _evaluation(model: Any, task: Task, device: torch.device) -> Evaluation:
@@ -166,11 +172,19 @@ def _noise(model: Any, seed: int, step: int) -> Iterator[None]:
         yield
 
 
-def _judge(course: Fit, settings: FitSettings, loss: float, found: Evaluation, moved: bool) -> None:
-    """Enter one epoch, and decide whether it was the last; moved: whether it changed the model."""
+def _judge(
+    course: Fit, settings: FitSettings, loss: float, found: Evaluation, moved: bool, largest: float | None = None
+) -> None:
+    """Enter one epoch, and decide whether it was the last; moved: whether it changed the model.
+
+    largest: norm of a gradient in it, before it was clipped.
+    """
     epoch, validation = len(course.training_losses) + 1, found.loss
     if not (math.isfinite(loss) and math.isfinite(validation)):
         course.reason = f"diverged: losses {loss} and {validation} in epoch {epoch}"
+        if largest is not None and not math.isnan(largest):
+            norm = f"of norm {largest:.3g}" if math.isfinite(largest) else "whose norm is too large for its type"
+            course.reason += f", after a gradient {norm}"
         return
     course.training_losses.append(loss)
     course.validation_losses.append(validation)

@@ -112,14 +112,15 @@ class FitSettings(BaseModel):
         worse = sum(loss >= before for before, loss in zip(best, losses[1:], strict=False))
         return float(self.anneal**-worse)
 
-    def clip_gradients(self, parameters: list[Any]) -> None:
-        """Shorten the gradients in place, if `clip` is set."""
+    def clip_gradients(self, parameters: list[Any]) -> torch.Tensor | None:
+        """Shorten the gradients in place, if `clip` is set; their norm before that, where it is needed for it."""
         if self.clip is None:
-            return
+            return None
         if self.clip_by == "norm":
-            torch.nn.utils.clip_grad_norm_(parameters, self.clip)
-        else:
-            torch.nn.utils.clip_grad_value_(parameters, self.clip)
+            norm: torch.Tensor = torch.nn.utils.clip_grad_norm_(parameters, self.clip)
+            return norm
+        torch.nn.utils.clip_grad_value_(parameters, self.clip)
+        return None
 
 
 def has_fused_step(parameters: Iterable[Any]) -> bool:

@@ -156,9 +156,30 @@ def test_a_loss_that_is_not_finite_ends_the_run_with_its_reason_and_keeps_the_be
     model = create("rnn", 2, 2, seed=0)
     course = fit(model, Broken(data, data), FitSettings(batch=25, epochs=5), progress=False)
     assert course.diverged
-    assert "epoch 2" in course.reason
+    assert course.reason.endswith("epoch 2")
     assert course.best_epoch == 1
     assert torch.isfinite(weights(model)).all()
+
+
+def test_a_run_that_a_large_gradient_ends_says_how_large_it_was():
+    class Steep(NextToken):
+        calls, steep = 0, 1.0
+
+        def loss(self, model, batch):
+            Steep.calls += 1
+            return super().loss(model, batch) * (Steep.steep, float("nan"))[Steep.calls > 1]
+
+    data = chain_data(50, 8, 0)
+    model = create("rnn", 2, 2, seed=0)
+    first = torch.from_numpy(data[:25])
+    NextToken(data, data).loss(model, first).backward()
+    norm = float(torch.linalg.vector_norm(torch.cat([p.grad.flatten() for p in model.parameters()])))
+    for steep, told in ((1e10, f"of norm {1e10 * norm:.3g}"), (1e30, "whose norm is too large for its type")):
+        Steep.calls, Steep.steep = 0, steep
+        task = Steep(data, data)
+        task.batches = lambda batch, epoch, device: iter([first, first])
+        course = fit(create("rnn", 2, 2, seed=0), task, FitSettings(batch=25, epochs=1), progress=False)
+        assert course.diverged and course.reason.endswith(f" in epoch 1, after a gradient {told}")
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_seed_others():
