@@ -16,6 +16,7 @@ from lib.training.settings import FitSettings
 Record = Mapping[str, Any]
 SEEDS = 3  # at least, of every training that something is said about
 LONGER = 3  # times the updates of the slowest network that succeeds, before another may be said to fail
+RUNAWAY = 100.0  # times the loss without memory: no network that works is ever there
 STILL = 0.01  # of the loss: who improves less in the last half of the updates has stopped improving
 COMMON_RATE = 0.001  # who is said to fail has had this one too
 BEYOND = ("transformer", "sliding_window", "mamba")  # on the same tasks, not in the paper
@@ -116,6 +117,19 @@ class RecallRun:
     def still(self) -> bool:
         """It had stopped improving."""
         return self.improvement < STILL
+
+    @property
+    def diverged(self) -> bool:
+        """Its last loss was no finite number."""
+        return str(self.result.get("reason", "")).startswith("diverged")
+
+    @property
+    def lost_after(self) -> int | None:
+        """Updates after which its loss was out of bounds, or no number, for good; None where it never was."""
+        losses = np.array(self.result["validation_losses"], dtype=np.float64)
+        bounded = np.flatnonzero(losses <= RUNAWAY * self.result["baseline_loss"])
+        kept = int(bounded[-1]) + 1 if bounded.size else 0
+        return kept * int(self.parameters["updates"]) if self.diverged or kept < len(losses) else None
 
     def inside(self, when: str) -> Mapping[str, Any]:
         """Attention and gradients, "before" or "after" training; {} where they were not recorded."""

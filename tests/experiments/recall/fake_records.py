@@ -57,6 +57,8 @@ def record(
             "accuracies": accuracies.tolist(),
             "updates": made,
             "updates_to_success": success,
+            "reason": "accuracy reached" if success else "all epochs done",
+            "baseline_loss": 10 * np.log(8) / (delay + 20),
             **(inside or {}),
         },
     }

@@ -64,6 +64,20 @@ def test_a_diverged_training_has_no_number() -> None:
     assert tables.accuracy_told(runs(cell("lstm", updates=0))) == "diverged"
 
 
+def test_trainings_that_large_gradients_end_are_told_from_those_that_only_fail() -> None:
+    stuck = cell("orth_rnn", 1000, updates=1000, inside={"validation_losses": [0.02, 9.0, 0.02, 7e17]})
+    back = cell("orth_rnn", 300, updates=1000, inside={"validation_losses": [0.02, 99.0, 0.02, 0.01]})
+    reason = "diverged: losses nan and nan in epoch 3, after a gradient of norm 4e+18"
+    broken = cell("rel_rnn", 500, updates=500, inside={"reason": reason})
+    told = tables.explosions(runs(stuck, back, broken, REL, LSTM[0])).splitlines()
+    assert len(told) == 6 and not any("T = 300" in line for line in told)
+    assert told[0].endswith("orth-RNN, copy, T = 1000, seed 0: 750 updates, then loss 7e+17 nats per step")
+    assert told[3].endswith(
+        "RelRNN, copy, T = 500, seed 0: 500 updates, then no finite loss, after a gradient of norm 4e+18"
+    )
+    assert tables.explosions(runs(back, REL)).startswith("No recorded training")
+
+
 def test_every_training_has_a_line_with_its_recipe() -> None:
     lines = tables.table_of_trainings(runs(*LSTM, REL), ["lstm", "rel_rnn", "sab"]).splitlines()[2:]
     assert len(lines) == 4 and "adam 0.0002, as printed" in lines[0] and "as printed" not in lines[1]
