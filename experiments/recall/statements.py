@@ -1,8 +1,9 @@
 """What is asked of the records of copy and denoise: Tables 5 and 7 and Fig. 4 to 6 of Kerg et al. (2020).
 
-The rules were fixed before any run, but for `learnt`, which was set after one GORU had been seen to learn most of
-denoise, and asks for half the symbols, not a fifth, since LSTMs were seen at 26 to 44 % and rising. A network succeeds
-or fails as `runs.ended` says; else a part is not decided.
+The rules were fixed before any run, but for two. `learnt` was set after one GORU had been seen to learn most of
+denoise, and asks for half the symbols, not a fifth, since LSTMs were seen at 26 to 44 % and rising. Delays beyond 300
+are judged by themselves since one of three RelRNNs was lost at 500: before, one lost seed there had left all delays
+undecided. A network succeeds or fails as `runs.ended` says; else a part is not decided.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from lib.report.verdicts import UNCONVERGED, UNMET, judge
 SOLVED, CHANCE = 0.99, 0.20  # accuracies: at least, for a printed 100; at most, for a printed 12 or 11
 MOSTLY = 0.5  # accuracy beyond which nobody would speak of failure, whatever comes after
 LENGTHS = (100, 200, 300, 500, 1000, 2000)
+SHORT = 300  # the longest delay that LSTMs are said to copy over
 TABLE5: dict[str, tuple[int | None, ...]] = {
     "lstm": (100, 100, 100, 12, 12, 12),
     "orth_rnn": (100, 100, 100, 100, 80, 11),
@@ -46,15 +48,17 @@ QUADRATIC, LINEAR, APART = (1.7, 2.1), 1.1, 5.0  # exponents of memory, and MemR
 
 
 def judge_table5(runs: Iterable[RecallRun]) -> dict[str, str]:
-    """Every network of Table 5 at what is printed 100, at what is chance, and orth-RNN at 80; by part."""
+    """Every network of Table 5 at what is printed 100, up to 300 and beyond, at chance, and orth-RNN at 80; by part."""
     everything = list(runs)
     found = {}
     for architecture, printed in TABLE5.items():
         solved = [delay for delay, number in zip(LENGTHS, printed, strict=True) if number == 100]
+        short, long = ([delay for delay in solved if (delay > SHORT) == beyond] for beyond in (False, True))
         chance = [delay for delay, number in zip(LENGTHS, printed, strict=True) if number in (11, 12)]
         name = NAMES[architecture]
-        part = f"{name} copies"
-        found[part] = judge_solved("kerg-table5", everything, architecture, solved, part=part)
+        for part, delays in ((f"{name} copies", short), (f"{name} copies, T beyond {SHORT}", long)):
+            if delays == short or any(of_network(everything, architecture, delay) for delay in delays):
+                found[part] = judge_solved("kerg-table5", everything, architecture, delays, part=part)
         if chance:
             part = f"{name} does not copy"
             found[part] = judge_failed("kerg-table5", everything, architecture, chance, part=part)

@@ -143,9 +143,18 @@ def test_eighty_per_cent_lies_between_chance_and_success():
 
 def test_the_whole_table_has_a_part_for_every_network():
     found = statements.judge_table5(runs(*LSTM_FAILS, REL_SUCCEEDS, cell("exp_rnn", success=1000)))
-    assert len(found) == 10
-    assert found["LSTM does not copy"] == found["RelRNN copies"] == found["expRNN copies"] == "agrees"
+    assert len(found) == 11
+    assert found["LSTM does not copy"] == found["RelRNN copies, T beyond 300"] == found["expRNN copies"] == "agrees"
     assert found["LSTM copies"] == found["SAB copies"] == found["orth-RNN does not copy"] == "undecided"
+
+
+def test_a_network_that_is_lost_at_a_long_delay_has_copied_at_the_short_ones():
+    short, lost = cell("rel_rnn", 100, success=3000), cell("rel_rnn", 500, success=[3000, None, 3000])
+    found = statements.judge_table5(runs(short, lost))
+    assert found["RelRNN copies"] == "agrees" and found["RelRNN copies, T beyond 300"] == "undecided"
+    found = statements.judge_table5(runs(short, REL_SUCCEEDS))
+    assert found["RelRNN copies"] == found["RelRNN copies, T beyond 300"] == "agrees"
+    assert "LSTM copies, T beyond 300" not in found
 
 
 def test_updates_of_the_longest_delay_over_those_of_the_shortest():
