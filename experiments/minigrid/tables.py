@@ -9,6 +9,7 @@ from experiments.minigrid.environments import PAIRS
 from experiments.minigrid.runs import PLACES, AgentRun, Trained, mean_return
 from experiments.minigrid.statements import MODELS, place_name, printed
 from lib.information.intervals import seed_mean
+from lib.report.benchmarks import Benchmark
 from lib.report.page import table
 
 
@@ -35,3 +36,13 @@ def table_of_agents(runs: Mapping[Trained, Sequence[AgentRun]]) -> str:
         ("return in the larger place", lambda trained: f"{mean_return(runs[trained], 'test'):.2f}"),
     )
     return table(columns, sorted(runs, key=lambda trained: (list(PAIRS).index(trained.task), str(trained))))
+
+
+def beside_another_library(recorded: Mapping[str, Benchmark]) -> str:
+    """Mean returns of our PPO and of sb3-contrib, 95 % intervals over seeds, as `benchmarks/ppo.py` recorded them."""
+    found = recorded.get("PPO with an LSTM in a grid world")
+    if found is None:
+        return "**Not yet** beside another library: `python benchmarks/ppo.py` records it."
+    rows = next(iter(found.tables.values()))
+    told = "; ".join(f"{row['way']}: {row['mean return']}" for row in rows)
+    return f"Mean return, with an interval over seeds: {told}."
