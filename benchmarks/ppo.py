@@ -24,6 +24,7 @@ from experiments.minigrid.acting import TESTING, number, returns_of
 from experiments.minigrid.agent import Agent
 from experiments.minigrid.environments import ACTIONS, VIEW, World
 from experiments.minigrid.ppo import Settings, train
+from experiments.minigrid.tables import BESIDE
 from lib.information.intervals import seed_mean
 from lib.report import benchmarks
 
@@ -160,7 +161,7 @@ def main(frames: int, seeds: int, episodes: int, threads: int) -> None:
     ]
     recorded = benchmarks.record(
         benchmarks.FOLDER / "ppo.json",
-        "PPO with an LSTM in a grid world",
+        BESIDE,
         f"{PLACE}, {frames} frames of 16 processes, the same network and settings; mean return of {episodes} episodes "
         "after the training, and speed of the training, the environments included.",
         {"Mean and 95 % interval over seeds": means, "Every seed": rows},

@@ -12,6 +12,8 @@ from lib.information.intervals import seed_mean
 from lib.report.benchmarks import Benchmark
 from lib.report.page import table
 
+BESIDE = "PPO with an LSTM in a grid world"  # title of the record of `benchmarks/ppo.py`
+
 
 def table_of_ceilings(limits: Mapping[str, Ceiling]) -> str:
     """Every place with its ceilings and the printed numbers."""
@@ -40,7 +42,7 @@ def table_of_agents(runs: Mapping[Trained, Sequence[AgentRun]]) -> str:
 
 def beside_another_library(recorded: Mapping[str, Benchmark]) -> str:
     """Mean returns of our PPO and of sb3-contrib, 95 % intervals over seeds, as `benchmarks/ppo.py` recorded them."""
-    found = recorded.get("PPO with an LSTM in a grid world")
+    found = recorded.get(BESIDE)
     if found is None:
         return "**Not yet** beside another library: `python benchmarks/ppo.py` records it."
     rows = next(iter(found.tables.values()))

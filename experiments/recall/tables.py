@@ -227,15 +227,13 @@ def explosions(runs: Iterable[RecallRun]) -> str:
     """Trainings that were lost to large gradients, one by one; a sentence where there are none."""
     told = []
     for run in runs:
-        if run.lost_after is None:
+        if (updates := run.lost_after) is None:
             continue
         gradient = str(run.result["reason"]).partition(", after ")[2]
         ending = f"loss {max(run.result['validation_losses'], default=np.nan):.0e} nats per step"
         if run.diverged:
             ending = "no finite loss" + (f", after {gradient}" if gradient else "")
-        told.append(
-            f"- {run.name}, {run.task}, T = {run.delay}, seed {run.seed}: {run.lost_after} updates, then {ending}"
-        )
+        told.append(f"- {run.name}, {run.task}, T = {run.delay}, seed {run.seed}: {updates} updates, then {ending}")
     return "\n".join(told) if told else "No recorded training was lost so."
 
 

@@ -11,8 +11,8 @@ from experiments.minigrid.ceilings import ceiling
 from experiments.minigrid.environments import PLACES
 from experiments.minigrid.figures import draw_ceilings
 from experiments.minigrid.runs import agent_runs
-from experiments.minigrid.tables import beside_another_library, table_of_agents, table_of_ceilings
-from lib.report.benchmarks import Benchmark
+from experiments.minigrid.tables import BESIDE, beside_another_library, table_of_agents, table_of_ceilings
+from lib.report.benchmarks import Benchmark, load
 from lib.runs.store import Store
 from tests.experiments.minigrid.test_statements import agents
 
@@ -56,8 +56,10 @@ def test_while_nothing_is_recorded_it_is_said_how_many_runs_are_missing(tmp_path
 
 
 def test_what_another_library_reaches_is_read_from_its_record() -> None:
-    title = "PPO with an LSTM in a grid world"
     rows = [{"way": way, "mean return": told} for way, told in (("ours", "0.9 [0.8, 1.0]"), ("other", "0.1 [0, 0.2]"))]
-    made = Benchmark({"title": title, "description": "", "provenance": {}, "tables": [{"title": "Mean", "rows": rows}]})
-    assert "ours: 0.9 [0.8, 1.0]; other: 0.1 [0, 0.2]" in beside_another_library({title: made})
+    made = Benchmark(
+        {"title": BESIDE, "description": "", "provenance": {}, "tables": [{"title": "Mean", "rows": rows}]}
+    )
+    assert "ours: 0.9 [0.8, 1.0]; other: 0.1 [0, 0.2]" in beside_another_library({BESIDE: made})
     assert "Not yet" in beside_another_library({})
+    assert BESIDE in {one.title for one in load()}, "the page says that nothing is recorded"

@@ -157,6 +157,10 @@ def test_courses_are_losses_over_that_without_memory() -> None:
     assert len(axes.get_lines()) == 7 and set(grey.get_ydata()) == {1.0}
     assert first.get_xdata()[[0, -1]].tolist() == [250, 3000]
     assert first.get_ydata()[0] == pytest.approx(0.2 / (10 * np.log(8) / 120))
+    _, lost = plt.subplots()
+    figures.draw_courses(lost, runs(cell("orth_rnn", 1000, inside={"validation_losses": [0.02, 1e-4, 7e17]})))
+    low, high = lost.get_ylim()
+    assert low < 1e-4 / (10 * np.log(8) / 1020) and high == figures.HIGHEST, "one lost training hides no other"
     _, empty = plt.subplots()
     figures.draw_courses(empty, [])
     assert len(empty.get_lines()) == 1 and empty.texts[0].get_text() == "not yet recorded"
