@@ -11,6 +11,7 @@ import numpy as np
 from lib.models.catalogue import NAMES
 from lib.report.gate import Plateau
 from lib.report.verdicts import UNCONVERGED, UNMET
+from lib.training.loop import has_diverged
 from lib.training.settings import FitSettings
 
 Record = Mapping[str, Any]
@@ -115,13 +116,13 @@ class RecallRun:
 
     @property
     def still(self) -> bool:
-        """It had stopped improving."""
-        return self.improvement < STILL
+        """It had stopped improving, and was not lost."""
+        return self.improvement < STILL and self.lost_after is None
 
     @property
     def diverged(self) -> bool:
         """Its last loss was no finite number."""
-        return str(self.result.get("reason", "")).startswith("diverged")
+        return has_diverged(self.result.get("reason", ""))
 
     @property
     def lost_after(self) -> int | None:
@@ -199,7 +200,8 @@ def failure(runs: Iterable[RecallRun], architecture: str, delay: int, variant: s
 
     It may if at the printed rate, where there is one, and at 0.001 as well, no seed of at least three succeeds, each
     had at least three times the updates of the slowest network that succeeds, and its loss fell by less than 1 % in
-    the last half of them. Else it did not succeed within as many updates, and no more can be said.
+    the last half of them. Else it did not succeed within as many updates, and no more can be said. A training that
+    large gradients have ended or frozen had no such half: it says nothing of what the network can learn.
     """
     everything = list(runs)
     own = of_network(everything, architecture, delay, variant)
@@ -218,12 +220,8 @@ def failure(runs: Iterable[RecallRun], architecture: str, delay: int, variant: s
     fewest = min(run.updates for run in own)
     if fewest < LONGER * slowest:
         return Plateau(False, UNCONVERGED, f"{name}: not within {fewest} updates, and {LONGER * slowest} are asked for")
-    moving = [run for run in own if not run.still]
-    if moving:
-        gained = max(run.improvement for run in moving)
-        return Plateau(
-            False, UNCONVERGED, f"{name}: not within {fewest} updates, and the loss still fell by {gained:.1%}"
-        )
+    if moving := [run for run in own if not run.still]:
+        return Plateau(False, UNCONVERGED, f"{name}: not within {fewest} updates, and {_unsettled(moving)}")
     return Plateau(True, "", f"{name}: fails, in {fewest} updates and more at rates {sorted(wanted)}")
 
 
@@ -256,9 +254,15 @@ def settled(runs: Runs) -> Plateau:
     """The gate of statements on what is inside trained networks: every training succeeded, or had stopped improving."""
     moving = [run for run in runs if not (run.succeeded or run.still)]
     if moving:
-        gained = max(run.improvement for run in moving)
-        sentence = (
-            f"{len(moving)} of {len(runs)} trainings neither succeeded nor stood still; the loss fell by {gained:.1%}"
-        )
-        return Plateau(False, UNCONVERGED, f"{sentence} in the last half")
+        sentence = f"{len(moving)} of {len(runs)} trainings neither succeeded nor stood still"
+        return Plateau(False, UNCONVERGED, f"{sentence}; {_unsettled(moving)}")
     return Plateau(bool(runs), "" if runs else UNMET, f"{len(runs)} trainings succeeded or stood still")
+
+
+def _unsettled(runs: Runs) -> str:
+    """Why trainings that did not succeed say nothing: how many were lost, and how much the loss of the others fell."""
+    falls = [run.improvement for run in runs if run.lost_after is None]
+    lost = len(runs) - len(falls)
+    told = [f"{lost} of them lost to large gradients"] if lost else []
+    told += [f"the loss still fell by {max(falls):.1%} in the last half"] if falls else []
+    return ", ".join(told)

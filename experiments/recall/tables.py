@@ -229,11 +229,10 @@ def explosions(runs: Iterable[RecallRun]) -> str:
     for run in runs:
         if (updates := run.lost_after) is None:
             continue
-        gradient = str(run.result["reason"]).partition(", after ")[2]
-        ending = f"loss {max(run.result['validation_losses'], default=np.nan):.0e} nats per step"
+        ending = f"then loss {max(run.result['validation_losses'], default=np.nan):.0e} nats per step"
         if run.diverged:
-            ending = "no finite loss" + (f", after {gradient}" if gradient else "")
-        told.append(f"- {run.name}, {run.task}, T = {run.delay}, seed {run.seed}: {updates} updates, then {ending}")
+            ending = str(run.result["reason"])
+        told.append(f"- {run.name}, {run.task}, T = {run.delay}, seed {run.seed}: {updates} updates; {ending}")
     return "\n".join(told) if told else "No recorded training was lost so."
 
 

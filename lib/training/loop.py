@@ -21,6 +21,7 @@ from lib.training.tasks import NOISE, CarryingTask, Evaluation, NextToken, Score
 
 FINISHED_BY_EPOCHS, FINISHED_BY_PATIENCE = "all epochs done", "no better validation loss"
 FINISHED_BY_SUCCESS, FINISHED_BY_CURVATURE = "accuracy reached", "no step lowers the training loss"
+DIVERGED = "diverged"  # the first word of the reason, before the losses
 SUCCESSES = 2  # epochs in a row that have to reach it
 
 
@@ -42,7 +43,13 @@ class Fit:
 
     @property
     def diverged(self) -> bool:
-        return self.reason.startswith("diverged")
+        """Its last loss was no finite number."""
+        return has_diverged(self.reason)
+
+
+def has_diverged(reason: str) -> bool:
+    """Whether a training that ended for this reason did so because a loss was no finite number."""
+    return reason.startswith(DIVERGED)
 
 
 def fit(
@@ -181,7 +188,7 @@ def _judge(
     """
     epoch, validation = len(course.training_losses) + 1, found.loss
     if not (math.isfinite(loss) and math.isfinite(validation)):
-        course.reason = f"diverged: losses {loss} and {validation} in epoch {epoch}"
+        course.reason = f"{DIVERGED}: losses {loss} and {validation} in epoch {epoch}"
         if largest is not None and not math.isnan(largest):
             norm = f"of norm {largest:.3g}" if math.isfinite(largest) else "whose norm is too large for its type"
             course.reason += f", after a gradient {norm}"

@@ -7,7 +7,7 @@ from experiments.recall import statements
 from experiments.recall.inside import measures
 from experiments.recall.inside import statements as inner_statements
 from experiments.recall.memory import bytes_by_delay
-from experiments.recall.runs import best_recipe, ended, failure, of_network, slowest_success
+from experiments.recall.runs import best_recipe, ended, failure, of_network, settled, slowest_success
 from lib.models import ARCHITECTURES
 from lib.report.verdicts import UNCONVERGED, UNMET
 from tests.experiments.recall.fake_records import attention, cell, gradients, runs
@@ -51,6 +51,17 @@ def test_the_slowest_success_is_of_networks_that_succeed_in_every_seed_by_their_
     assert slowest_success(found, 100) is None
     better = runs(cell("rel_rnn", 500, success=[9000, None, None], rate=0.0002), REL_SUCCEEDS)
     assert {run.recipe.rate for run in best_recipe(better)} == {0.001}
+
+
+def test_a_training_that_large_gradients_froze_is_no_failure():
+    frozen = cell("lstm", 500, updates=13500, rate=0.001, inside={"validation_losses": [0.02, 7e17, 7e17, 7e17]})
+    found = failure(runs(LSTM_FAILS[0], frozen, REL_SUCCEEDS), "lstm", 500)
+    assert not found.reached and found.sentence.endswith("3 of them lost to large gradients")
+    assert not any(run.still for run in runs(frozen)) and not settled(runs(frozen)).reached
+    one = [frozen[0], *LSTM_FAILS[1][1:]]
+    assert "1 of them lost to large gradients" in failure(runs(LSTM_FAILS[0], one, REL_SUCCEEDS), "lstm", 500).sentence
+    # negative control: the same loss throughout, within bounds, is a plateau
+    assert settled(runs(*LSTM_FAILS)).reached and failure(runs(*LSTM_FAILS, REL_SUCCEEDS), "lstm", 500).reached
 
 
 def test_the_gate_is_open_for_success_and_failure_and_closed_between():

@@ -180,6 +180,25 @@ def test_the_compiled_scan_of_mamba2_has_first_derivatives_and_takes_no_time_at_
         assert not gradient.any()
 
 
+@pytest.mark.parametrize(
+    ("number", "shape", "told"),
+    [
+        (0, (2, 6, 12), r"u: shape \(batch, time, heads, head width\)"),
+        (1, (2, 5, 3), r"delta: shape \(2, 6, 3\) on cpu"),
+        (2, (1,), r"A: shape \(3,\)"),
+        (3, (2, 6, 1, 5), r"B: shape \(batch, time, size\)"),
+        (4, (2, 6, 4), r"C: shape \(2, 6, 5\)"),
+        (5, (4,), r"D: shape \(3,\) .* got \(4,\)"),
+    ],
+)
+def test_the_scan_of_mamba2_reads_nothing_beyond_an_array(number: int, shape: tuple[int, ...], told: str) -> None:
+    inputs = [x.detach() for x in mamba2_arguments(6)]
+    scalar_decay_scan(*inputs)  # negative control
+    inputs[number] = torch.ones(shape, dtype=torch.float64)
+    with pytest.raises(ValueError, match=told):
+        scalar_decay_scan(*inputs)
+
+
 def test_the_kernel_of_mamba2_in_mamba_ssm_is_given_groups() -> None:
     u, delta, A, B, C, D = (x.detach() for x in mamba2_arguments(20))
 

@@ -7,11 +7,9 @@ of batch x channels x size x time, and nothing is ever divided by a decay. Sums 
 alone, so that the number of threads does not change a bit of the result.
 
 Inside, states are (size, channels): the same place of neighbouring channels lies side by side. Arrays are C-contiguous:
-u, delta, y (batch, time, channels), A (size, channels), B, C (batch, time, size), D (channels,), states (batch, size,
-channels), kept (batch, chunks, size, channels). The name of a gradient starts with `d_`.
-
-The `scalar_` kernels are those of Mamba2, where all places of a channel share one decay, and A is (channels,): one
-exponential for each channel and time, not for each place.
+u, delta, y (batch, time, channels), A (rates, channels), B, C (batch, time, size), D (channels,), states (batch, size,
+channels), kept (batch, chunks, size, channels). The name of a gradient starts with `d_`. There are as many rates as
+places, or one that all places of a channel share, as in Mamba2: then one exponential for each channel and time.
 """
 
 from __future__ import annotations
@@ -40,9 +38,10 @@ def forward(
 ) -> None:
     """Fill in y of one piece, and kept unless it has no chunks; `state` goes from the first to the last, in place."""
     b, start, width, lanes = _place(piece, u.shape[2])
-    stop, size = start + width, A.shape[0]
+    stop, rates, size = start + width, A.shape[0], B.shape[2]
     rate, s, skip = _rows(A[:, start:stop], lanes), _rows(state[b, :, start:stop], lanes), D[start:stop]
-    dt, x, out = np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype)
+    dt, x = np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype)
+    out, decay = np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype)
     for t in range(u.shape[1]):
         if t % chunk == 0 and kept.shape[1] > 0:
             kept[b, t // chunk, :, start:stop] = s[:, :width]
@@ -53,8 +52,11 @@ def forward(
             out[c] = skip[c] * u_t[c]
         for n in range(size):
             b_n, c_n = B[b, t, n], C[b, t, n]
+            if n < rates:
+                for c in range(lanes):
+                    decay[c] = fast_exp(dt[c] * rate[n, c])
             for c in range(lanes):
-                now = fast_exp(dt[c] * rate[n, c]) * s[n, c] + b_n * x[c]
+                now = decay[c] * s[n, c] + b_n * x[c]
                 s[n, c] = now
                 out[c] += c_n * now
         for c in range(width):
@@ -84,16 +86,17 @@ def backward(
 ) -> None:
     """Fill in the gradients of one piece; `d_state` goes from that of the last state to that of the first, in place.
 
-    d_A (batch, size, channels), d_D (batch, channels), d_B and d_C (batch, blocks, time, size) are shares to be summed.
+    d_A (batch, rates, channels), d_D (batch, channels), d_B and d_C (batch, blocks, time, size): shares to be summed.
     With g_t the gradient of s_t and a_t = exp(delta_t A):  g_t = C_t dy_t + a_{t+1} g_{t+1}.
     """
     b, start, width, lanes = _place(piece, u.shape[2])
-    stop, size, time, block = start + width, A.shape[0], u.shape[1], start // BLOCK
+    stop, rates, size, time, block = start + width, A.shape[0], B.shape[2], u.shape[1], start // BLOCK
     rate, g, skip = _rows(A[:, start:stop], lanes), _rows(d_state[b, :, start:stop], lanes), D[start:stop]
-    states, decays = np.empty((chunk + 1, size, lanes), u.dtype), np.empty((chunk, size, lanes), u.dtype)
-    d_rate, d_skip = np.zeros((size, lanes), u.dtype), np.zeros(width, u.dtype)
+    states, decays = np.empty((chunk + 1, size, lanes), u.dtype), np.empty((chunk, rates, lanes), u.dtype)
+    d_rate, d_skip = np.zeros((rates, lanes), u.dtype), np.zeros(width, u.dtype)
+    each = rates > 1
     dt, x, dy = np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype)
-    d_x, d_dt = np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype)
+    d_x, d_dt, d_exponent = np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype)
     for q in range(kept.shape[1] - 1, -1, -1):
         first = q * chunk
         steps = min(chunk, time - first)
@@ -104,11 +107,12 @@ def backward(
                 dt[c] = delta_t[c]
                 x[c] = delta_t[c] * u_t[c]
             for n in range(size):
-                b_n = B[b, first + i, n]
+                b_n, r = B[b, first + i, n], min(n, rates - 1)
+                if n < rates:
+                    for c in range(lanes):
+                        decays[i, n, c] = fast_exp(dt[c] * rate[n, c])
                 for c in range(lanes):
-                    decay = fast_exp(dt[c] * rate[n, c])
-                    decays[i, n, c] = decay
-                    states[i + 1, n, c] = decay * states[i, n, c] + b_n * x[c]
+                    states[i + 1, n, c] = decays[i, r, c] * states[i, n, c] + b_n * x[c]
         for i in range(steps - 1, -1, -1):
             t = first + i
             u_t, delta_t, dy_t = u[b, t, start:stop], delta[b, t, start:stop], d_y[b, t, start:stop]
@@ -119,19 +123,27 @@ def backward(
             d_x[:] = 0
             d_dt[:] = 0
             for n in range(size):
-                b_n, c_n = B[b, t, n], C[b, t, n]
+                b_n, c_n, r = B[b, t, n], C[b, t, n], min(n, rates - 1)
                 d_b = d_c = u.dtype.type(0)
                 for c in range(lanes):
                     now = g[n, c] + c_n * dy[c]
-                    before = now * decays[i, n, c]
+                    before = now * decays[i, r, c]
                     exponent = before * states[i, n, c]  # the gradient of delta_t A
-                    d_dt[c] += exponent * rate[n, c]
-                    d_rate[n, c] += exponent * dt[c]
+                    if each:
+                        d_dt[c] += exponent * rate[n, c]
+                        d_rate[n, c] += exponent * dt[c]
+                    else:
+                        d_exponent[c] += exponent
                     d_x[c] += now * b_n
                     d_b += now * x[c]
                     d_c += dy[c] * states[i + 1, n, c]
                     g[n, c] = before
                 d_B[b, block, t, n], d_C[b, block, t, n] = d_b, d_c
+            if not each:
+                for c in range(lanes):
+                    d_dt[c] += d_exponent[c] * rate[0, c]
+                    d_rate[0, c] += d_exponent[c] * dt[c]
+                    d_exponent[c] = 0
             du_t, ddelta_t = d_u[b, t, start:stop], d_delta[b, t, start:stop]
             for c in range(width):
                 du_t[c] = d_x[c] * delta_t[c] + dy_t[c] * skip[c]
@@ -140,105 +152,6 @@ def backward(
     d_A[b, :, start:stop] = d_rate[:, :width]
     d_D[b, start:stop] = d_skip
     d_state[b, :, start:stop] = g[:, :width]
-
-
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
-def scalar_forward(
-    u: Any, delta: Any, A: Any, B: Any, C: Any, D: Any, chunk: int, y: Any, kept: Any, piece: int
-) -> None:
-    """Fill in y of one piece, and kept unless it has no chunks."""
-    b, start, width, lanes = _place(piece, u.shape[2])
-    stop, size = start + width, B.shape[2]
-    rate, skip, s = A[start:stop], D[start:stop], np.zeros((size, lanes), u.dtype)
-    decay, x, out = np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype)
-    for t in range(u.shape[1]):
-        if t % chunk == 0 and kept.shape[1] > 0:
-            kept[b, t // chunk, :, start:stop] = s[:, :width]
-        u_t, delta_t, y_t = u[b, t, start:stop], delta[b, t, start:stop], y[b, t, start:stop]
-        for c in range(width):
-            decay[c] = fast_exp(delta_t[c] * rate[c])
-            x[c] = delta_t[c] * u_t[c]
-            out[c] = skip[c] * u_t[c]
-        for n in range(size):
-            b_n, c_n = B[b, t, n], C[b, t, n]
-            for c in range(lanes):
-                now = decay[c] * s[n, c] + b_n * x[c]
-                s[n, c] = now
-                out[c] += c_n * now
-        for c in range(width):
-            y_t[c] = out[c]
-
-
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
-def scalar_backward(
-    u: Any,
-    delta: Any,
-    A: Any,
-    B: Any,
-    C: Any,
-    D: Any,
-    chunk: int,
-    kept: Any,
-    d_y: Any,
-    d_u: Any,
-    d_delta: Any,
-    d_A: Any,
-    d_B: Any,
-    d_C: Any,
-    d_D: Any,
-    piece: int,
-) -> None:
-    """Fill in the gradients of one piece.
-
-    d_A, d_D (batch, channels), d_B and d_C (batch, blocks, time, size) are shares to be summed.
-    """
-    b, start, width, lanes = _place(piece, u.shape[2])
-    stop, size, time, block = start + width, B.shape[2], u.shape[1], start // BLOCK
-    rate, skip, g = A[start:stop], D[start:stop], np.zeros((size, lanes), u.dtype)
-    states, decays = np.empty((chunk + 1, size, lanes), u.dtype), np.zeros((chunk, lanes), u.dtype)
-    xs = np.zeros((chunk, lanes), u.dtype)
-    d_rate, d_skip = np.zeros(width, u.dtype), np.zeros(width, u.dtype)
-    dy, d_x, exponent = np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype)
-    for q in range(kept.shape[1] - 1, -1, -1):
-        first = q * chunk
-        steps = min(chunk, time - first)
-        states[0] = _rows(kept[b, q, :, start:stop], lanes)
-        for i in range(steps):
-            u_t, delta_t = u[b, first + i, start:stop], delta[b, first + i, start:stop]
-            for c in range(width):
-                decays[i, c] = fast_exp(delta_t[c] * rate[c])
-                xs[i, c] = delta_t[c] * u_t[c]
-            for n in range(size):
-                b_n = B[b, first + i, n]
-                for c in range(lanes):
-                    states[i + 1, n, c] = decays[i, c] * states[i, n, c] + b_n * xs[i, c]
-        for i in range(steps - 1, -1, -1):
-            t = first + i
-            u_t, delta_t, dy_t = u[b, t, start:stop], delta[b, t, start:stop], d_y[b, t, start:stop]
-            for c in range(width):
-                dy[c] = dy_t[c]
-            d_x[:] = 0
-            exponent[:] = 0  # the gradient of delta_t A
-            for n in range(size):
-                b_n, c_n = B[b, t, n], C[b, t, n]
-                d_b = d_c = u.dtype.type(0)
-                for c in range(lanes):
-                    now = g[n, c] + c_n * dy[c]
-                    before = now * decays[i, c]
-                    exponent[c] += before * states[i, n, c]
-                    d_x[c] += now * b_n
-                    d_b += now * xs[i, c]
-                    d_c += dy[c] * states[i + 1, n, c]
-                    g[n, c] = before
-                d_B[b, block, t, n], d_C[b, block, t, n] = d_b, d_c
-            du_t, ddelta_t = d_u[b, t, start:stop], d_delta[b, t, start:stop]
-            for c in range(width):
-                du_t[c] = d_x[c] * delta_t[c] + dy_t[c] * skip[c]
-                ddelta_t[c] = d_x[c] * u_t[c] + exponent[c] * rate[c]
-                d_rate[c] += exponent[c] * delta_t[c]
-                d_skip[c] += dy_t[c] * u_t[c]
-    d_A[b, start:stop] = d_rate
-    d_D[b, start:stop] = d_skip
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]

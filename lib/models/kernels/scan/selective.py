@@ -154,13 +154,14 @@ def _check(
 class CompiledScan(torch.autograd.Function):  # type: ignore[misc]
     """(u, delta, A, B, C, D, initial state, chunk, keep) -> y and the last state; keep: whether gradients will follow.
 
-    Shapes as in `selective_scan`. There are first derivatives only; asking for a second one raises RuntimeError.
+    Shapes as in `selective_scan`, but A may be (channels, 1), a rate for all places of a channel. There are first
+    derivatives only; asking for a second one raises RuntimeError.
     """
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
         *inputs, initial, chunk, keep = arguments
-        u, size = inputs[0], inputs[2].shape[1]
+        u, size = inputs[0], inputs[3].shape[2]
         batch, time, channels = u.shape
         kept = u.new_empty(batch, -(-time // chunk) if keep else 0, size, channels)
         y, state = u.new_empty(u.shape), _by_size(initial)
@@ -174,14 +175,14 @@ class CompiledScan(torch.autograd.Function):  # type: ignore[misc]
     def backward(ctx: Any, d_y: Tensor, d_last: Tensor) -> tuple[Tensor | None, ...]:
         refuse_second_derivatives()
         *inputs, kept = ctx.saved_tensors
-        u, B, size = inputs[0], inputs[3], inputs[2].shape[1]
+        u, A, B = inputs[0], inputs[2], inputs[3]
         batch, _, channels = u.shape
         d_state, blocks = _by_size(d_last), kernels.blocks(channels)
         d_u, d_delta = u.new_empty(u.shape), u.new_empty(u.shape)
-        d_A, d_D = u.new_empty(batch, size, channels), u.new_empty(batch, channels)
+        d_A, d_D = u.new_empty(batch, A.shape[1], channels), u.new_empty(batch, channels)
         d_B, d_C = (u.new_empty(batch, blocks, *B.shape[1:]) for _ in range(2))
         filled = numpy_arrays(kept, d_y, d_state, d_u, d_delta, d_A, d_B, d_C, d_D)
-        share(kernels.backward, [*_arrays(inputs), ctx.chunk, *filled], batch * blocks, u.numel() * size)
+        share(kernels.backward, [*_arrays(inputs), ctx.chunk, *filled], batch * blocks, u.numel() * B.shape[2])
         return d_u, d_delta, d_A.sum(0).T, d_B.sum(1), d_C.sum(1), d_D.sum(0), d_state.transpose(1, 2), None, None
 
 
