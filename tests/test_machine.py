@@ -22,9 +22,10 @@ INFORMATION = (
     "import numpy as np; from lib.information import auto_mutual_information as information\n"
     "print(information(np.arange(3000) * 7919 % 2000, [1, 2]).tolist())"
 )
-RECURRENT = (
-    "import torch; from lib.models.kernels.recurrent import rnn; one = torch.ones(4, 4)\n"
-    "print(rnn(one[None], one / 9, one / 9, one[0], one[:1]).tolist())"
+PRODUCTS = (
+    "import numpy as np; from lib.models.kernels.screening.cell_cpu import LANES, products\n"
+    "out = np.zeros((4, LANES)); panel = np.arange(4.0 * LANES)\n"
+    "products(np.ones((4, 4)) / 9, panel[None], out, np.zeros(4 * LANES)); print(out.tolist())"
 )
 FOLDER = "import os, lib; print(os.environ['NUMBA_CACHE_DIR'])"
 FAULTS = """
@@ -142,7 +143,7 @@ def test_no_kernel_of_the_book_is_left_out() -> None:
     [
         (GRADIENT, "    return product, (", "    return 2.0 * product, ("),
         (INFORMATION, "        return float(weights[count])\n", "        return 2.0 * float(weights[count])\n"),
-        (RECURRENT, "        store(product, j * LANES, add(a0, b0))\n", "        store(product, j * LANES, a0)\n"),
+        (PRODUCTS, "        store(product, j * LANES, add(a0, b0))\n", "        store(product, j * LANES, a0)\n"),
     ],
     ids=["double-double product", "weight of a count", "product of lanes"],
 )

@@ -261,12 +261,17 @@ def _fate(future: Any, client: Any) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def local_client(workers: int | None = None) -> Iterator[Any]:
-    """A cluster of processes on this machine, one thread each, one process a core by default."""
+    """A cluster of processes on this machine, one thread each, one process a core by default.
+
+    A worker that is silent is waited for: a machine that slept goes on, and so does a sweep that Ctrl-Z had stopped. Of
+    one that has died its nanny knows at once.
+    """
     import dask
     from distributed import Client, LocalCluster
 
     count = workers or available_cores()
-    setting = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in KEEP_MEMORY.items()}
+    setting: dict[str, Any] = {"distributed.scheduler.worker-ttl": None}
+    setting |= {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in KEEP_MEMORY.items()}
     with (
         dask.config.set(setting),
         LocalCluster(

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 
+import dask
 import psutil
 import pytest
 from click.testing import CliRunner
@@ -140,6 +141,20 @@ def test_a_scheduler_that_goes_away_leaves_what_was_finished_and_a_second_start_
         assert set(outcome.done) | set(outcome.were_done) == {run.identity for run in runs}
         again = run_on_cluster(runs, store, client)
     assert (len(again.were_done), again.done, again.failed) == (len(runs), [], {})
+
+
+def test_workers_that_were_silent_for_long_are_waited_for(tmp_path, store):
+    """As after a machine has slept: the scheduler looks before any worker could say that it is there."""
+    (run, *_) = experiment(tmp_path).runs("smoke")
+    with dask.config.set({"distributed.scheduler.worker-ttl": "1s"}), local_client(1) as client:
+        (worker,) = client.run(os.getpid).values()
+        os.kill(worker, signal.SIGSTOP)
+        threading.Timer(2, os.kill, (worker, signal.SIGCONT)).start()
+        for state in client.cluster.scheduler.workers.values():
+            state.last_seen -= 3600
+        outcome = run_on_cluster([run], store, client)
+        assert list(client.run(os.getpid).values()) == [worker]
+    assert (outcome.done, outcome.failed) == ([run.identity], {})
 
 
 def test_a_scheduler_that_is_not_there_is_an_error_with_its_address():

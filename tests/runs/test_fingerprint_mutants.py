@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lib import ROOT
+from lib.batch.side_by_side import LIBRARIES
 from tests.edited_code import EditedCode
 
 FILES = {
@@ -85,7 +86,8 @@ def fingerprint(code: EditedCode, point: str) -> tuple[int, str]:
 @pytest.fixture(scope="module")
 def code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EditedCode]:
     """A copy of the code, and of what is kept, that was run as it is."""
-    code = EditedCode(tmp_path_factory.mktemp("code"), "lib", "experiments", "results/fingerprints")
+    needed = (*LIBRARIES, "torch._dynamo")  # which every optimizer loads
+    code = EditedCode(tmp_path_factory.mktemp("code"), "lib", "experiments", "results/fingerprints", libraries=needed)
     status, told = fingerprint(code, RNN)
     assert status == 0 and "1 points, no differences" in told, told
     yield code
