@@ -70,8 +70,9 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """The Chromium of this machine, else the one that Playwright installed."""
-    here = next((path for name in printing.CHROMIUMS if (path := shutil.which(name))), None)
+    """The Chromium of this machine, best the one that draws no window, else the one that Playwright installed."""
+    names = ("chromium-headless-shell", *printing.CHROMIUMS)
+    here = next((path for name in names if (path := shutil.which(name))), None)
     with sync_playwright() as playwright:
         try:
             opened = playwright.chromium.launch(
