@@ -163,7 +163,7 @@ def room_table(runs: Runs) -> str:
     rows = []
     for copies, length, state in clock.SMALLER:
         models = clock.with_clock(runs, "learned", copies)
-        above = clock.above_floor(models, clock.MAMBA, length, state)
+        above = clock.above_floor(runs, clock.MAMBA, length, state, copies)[0].measured
         found = models.get(clock.network(clock.MAMBA, "learned", state), {}).get(length)
         share = mean_and_span([relative(run) for run in found], ".3f") if found else None
         layers = round(np.log(length) / np.log(4))

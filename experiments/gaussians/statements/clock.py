@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from experiments.gaussians.baselines import numbers_needed
 from experiments.gaussians.runs import GaussianRun, Model, Models, by_seed, model_of
+from experiments.gaussians.statements.bounds import Range, judge_ranges, share_left
 from experiments.gaussians.statements.collapse import (
     COLLAPSE,
     LENGTH,
@@ -32,7 +34,7 @@ from experiments.gaussians.statements.length import (
     usual_runs,
 )
 from lib.information.intervals import Interval, seed_mean
-from lib.report.gate import all_ways
+from lib.report.gate import Plateau, all_ways
 from lib.runs.definition import Experiment
 
 EXPERIMENT = "l2m-clock"
@@ -92,39 +94,51 @@ def rises(models: Models, wanted: Iterable[Model], lengths: Sequence[int] = LENG
 def judge_lengths(runs: Sequence[GaussianRun], profile: str) -> None:
     """Rules 1 to 4: what KL does with the length, each architecture as published and then all with the same clock."""
     every = _eight(runs)
-    models = usual_runs(every)
     published = [network(size, "learned") for size in WIDTHS]
     small = {"Mamba": network(MAMBA, "none"), "Mamba2": network(MAMBA2, "none")}
 
-    def judged(cases: Mapping[Any, Any], compared: Sequence[Model], part: str, explanation: str, **asked: Any) -> None:
-        judge_means("l2m-fig4", cases, part=part, explanation=explanation, profile=profile,
-                    condition="to plateau", plateau=plateau(every, compared, LENGTHS), **asked)  # fmt: skip
+    @cache
+    def share(model: Model, length: int) -> Range:
+        return share_left(every, model, length, SEEDS)
+
+    def rise(model: Model) -> Range:
+        return share(model, max(LENGTHS)) - share(model, min(LENGTHS))
+
+    def rising(models: Iterable[Model]) -> dict[Any, Range]:
+        return {model: rise(model) for model in models}
+
+    def apart(one: Model, other: Model) -> dict[Any, Range]:
+        return {f"{one} minus {other}": rise(one) - rise(other)}
+
+    def judged(cases: Mapping[Any, Range], compared: Sequence[Model], part: str, why: str, **asked: Any) -> None:
+        judge_ranges("l2m-fig4", cases, part=part, explanation=why, profile=profile,
+                     condition="to plateau", plateau=plateau(every, compared, LENGTHS), **asked)  # fmt: skip
 
     note = "share of the KL of N(0, 1) at L = 256 minus that at 16"
     flat: dict[str, Any] = {"at_least": -DEGRADES, "at_most": DEGRADES, "note": note}
-    judged(rises(models, published), published, "GPT2: flat in L", "it rises with the length", **flat)
-    shares = {f"{m}, L = {n}": by_seed(models.get(m, {}), relative, [n], SEEDS)[0] for m in published for n in LENGTHS}
+    judged(rising(published), published, "GPT2: flat in L", "it rises with the length", **flat)
+    shares = {f"{model}, L = {length}": share(model, length) for model in published for length in LENGTHS}
     judged(shares, published, "GPT2: it has learned, at every length", "it has hardly learned at some length",
            at_most=LEARNED, note="KL over that of N(0, 1)")  # fmt: skip
-    judged(rises(models, small.values()), list(small.values()), "smallest Mamba and Mamba2: degrade as L grows",
+    judged(rising(small.values()), list(small.values()), "smallest Mamba and Mamba2: degrade as L grows",
            "one of them is flat", at_least=DEGRADES, note=note)  # fmt: skip
     for name, one in small.items():
         pair = [one, published[0]]
-        judged(_apart(models, *pair), pair, f"smallest {name}: degrades more than GPT2", "it degrades as much or less",
+        judged(apart(*pair), pair, f"smallest {name}: degrades more than GPT2", "it degrades as much or less",
                at_least=MORE, note=note)  # fmt: skip
     pair = [network(MAMBA, "none", STATES[0]), network(MAMBA, "none")]
-    judged(_apart(models, *pair), pair, "Mamba: a larger state degrades less", "it does not", at_least=MORE, note=note)
+    judged(apart(*pair), pair, "Mamba: a larger state degrades less", "it does not", at_least=MORE, note=note)
 
     blind = [network(size, "none") for size in WIDTHS]
-    judged(rises(models, blind), blind, "the same clock, none: GPT2 is flat in L", "it rises with the length",
+    judged(rising(blind), blind, "the same clock, none: GPT2 is flat in L", "it rises with the length",
            remark=True, **flat)  # fmt: skip
     for name, size in (("Mamba", MAMBA), ("Mamba2", MAMBA2)):
         for clock, words in (("none", "none"), ("learned", "learned")):
             pair = [network(size, clock), network(GPT2, clock)]
-            judged(_apart(models, *pair), pair, f"the same clock, {words}: {name} degrades more than GPT2",
+            judged(apart(*pair), pair, f"the same clock, {words}: {name} degrades more than GPT2",
                    "it degrades as much or less", at_least=MORE, note=note, remark=True)  # fmt: skip
         told = network(size, "learned")
-        judged(rises(models, [told]), [told], f"the same clock, learned: {name} degrades as L grows",
+        judged(rising([told]), [told], f"the same clock, learned: {name} degrades as L grows",
                "it stays within the bound", at_least=DEGRADES, note=note, remark=True)  # fmt: skip
 
 
@@ -149,43 +163,43 @@ def room(copies: int, length: int, state: int) -> float:
     return CHANNELS * state / (copies * numbers_needed(round(math.log(length, 4))))
 
 
-def above_floor(models: Models, size: str, length: int, state: int) -> Floats:
-    """KL over that of N(0, 1) of a state minus that of the largest, both with learned positions; for every seed."""
-    one, other = (
-        by_seed(models.get(network(size, "learned", number), {}), relative, [length], SEEDS)[0]
-        for number in (state, STATES[-1])
-    )
-    return np.asarray(one - other)
+def above_floor(
+    runs: Iterable[GaussianRun], size: str, length: int, state: int, copies: int = COPIES
+) -> tuple[Range, Plateau]:
+    """KL over that of N(0, 1) of a state minus that of the largest, with learned positions; and the gate for both."""
+    of = _eight(runs, copies)
+    pair = [network(size, "learned", number) for number in (state, STATES[-1])]
+    one, other = (share_left(of, model, length, SEEDS) for model in pair)
+    return one - other, plateau(of, pair, [length])
 
 
 def judge_states(runs: Sequence[GaussianRun], profile: str) -> None:
     """Rules 6 and 7: with learned positions, does the size of the state order KL, and where does KL leave the floor?"""
+
+    def judged(cases: Mapping[str, Range], gate: Plateau, part: str, why: str, note: str, **asked: Any) -> None:
+        judge_ranges("l2m-fig4", cases, part=part, explanation=why, profile=profile, condition="to plateau",
+                     remark=True, note=f"share of the KL of N(0, 1), {note}", plateau=gate, **asked)  # fmt: skip
+
     for name, size in (("Mamba", MAMBA), ("Mamba2", MAMBA2)):
         ends = [network(size, "learned", number) for number in (STATES[0], STATES[-1])]
-        models = with_clock(runs, "learned")
-        cases = {f"L = {length}": above_floor(models, size, length, STATES[0]) for length in LENGTHS[1:]}
-        judge_means("l2m-fig4", cases, at_least=MORE, part=f"learned positions, {name}: a larger state, a smaller KL",
-                    explanation="at some length the smaller state does as well", profile=profile,
-                    condition="to plateau", remark=True, note="share of the KL of N(0, 1), state 1 minus state 16",
-                    plateau=plateau(_eight(runs), ends, LENGTHS[1:]))  # fmt: skip
+        cases = {f"L = {length}": above_floor(runs, size, length, STATES[0])[0] for length in LENGTHS[1:]}
+        part, gate = (
+            f"learned positions, {name}: a larger state, a smaller KL",
+            plateau(_eight(runs), ends, LENGTHS[1:]),
+        )
+        judged(cases, gate, part, "at some length the smaller state does as well", "state 1 minus state 16",
+               at_least=MORE)  # fmt: skip
     for part, enough, asked in (
         ("learned positions, Mamba: too small a state leaves the floor", False, {"at_least": FLOOR}),
         ("learned positions, Mamba: a state with room stays on the floor", True, {"at_most": FLOOR}),
     ):
-        of = [cell for cell in SMALLER if (room(*cell) >= 1) is enough]
-        gates = []
-        for copies, length, state in of:
-            pair = [network(MAMBA, "learned", number) for number in (state, STATES[-1])]
-            gates.append(plateau(_eight(runs, copies), pair, [length]))
-        cases = {
-            f"{copies} copies, L = {length}, state {state}": above_floor(
-                with_clock(runs, "learned", copies), MAMBA, length, state
-            )
-            for copies, length, state in of
+        found = {
+            f"{copies} copies, L = {length}, state {state}": above_floor(runs, MAMBA, length, state, copies)
+            for copies, length, state in SMALLER
+            if (room(copies, length, state) >= 1) is enough
         }
-        judge_means("l2m-fig4", cases, **asked, part=part, profile=profile, explanation="in some cell it is otherwise",
-                    condition="to plateau", remark=True, note="share of the KL of N(0, 1) above the largest state",
-                    plateau=all_ways(*gates))  # fmt: skip
+        judged({cell: above for cell, (above, _) in found.items()}, all_ways(*(gate for _, gate in found.values())),
+               part, "in some cell it is otherwise", "above the largest state", **asked)  # fmt: skip
 
 
 def judge_collapse(runs: Sequence[GaussianRun], profile: str) -> None:
@@ -220,11 +234,6 @@ def mamba_cells(runs: Iterable[GaussianRun], clock: str) -> Cells:
 def rise_of(models: Models, model: Model) -> Interval:
     """Mean over seeds of `rises`, with its interval."""
     return seed_mean(rises(models, [model])[model])
-
-
-def _apart(models: Models, one: Model, other: Model) -> dict[str, Floats]:
-    found = rises(models, (one, other))
-    return {f"{one} minus {other}": found[one] - found[other]}
 
 
 def _eight(runs: Iterable[GaussianRun], copies: int = COPIES) -> list[GaussianRun]:

@@ -1,0 +1,80 @@
+"""What no further training can change: a KL lies between zero, which nothing is below, and what was reached.
+
+A network that has not reached a plateau shows what its training did. But the weights of its best epoch are kept, and
+another training counts only where it is better. So where a statement has the same answer for every KL from zero to
+what was reached, it needs no plateau.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.gaussians.runs import GaussianRun, Model, by_seed
+from experiments.gaussians.statements.length import Floats, judge_means, plateau, relative, usual_runs
+from lib.information.intervals import Interval, seed_mean
+from lib.report.claims import joined
+from lib.report.gate import Plateau
+from lib.report.verdicts import FEWEST_SEEDS, decide, judge
+
+SURE = "needs no plateau: it is so for every KL from 0 to what was reached"
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number of every seed as it was measured, and the least and the most that further training can make of it.
+
+    All of shape (seeds,), NaN where a run is missing. A difference is as small as the smaller number can become less
+    the most that the other can stay, and as large as the reverse.
+    """
+
+    measured: Floats
+    low: Floats
+    high: Floats
+
+    def __sub__(self, other: Range) -> Range:
+        return Range(self.measured - other.measured, self.low - other.high, self.high - other.low)
+
+    @property
+    def outer(self) -> Interval:
+        """The mean as it was measured, from the lower end of the interval of `low` to the upper end of that of `high`.
+
+        Both are Student's 95 % intervals over seeds.
+        """
+        least, most = seed_mean(self.low), seed_mean(self.high)
+        mean = seed_mean(self.measured)
+        return Interval(mean.value, least.low, most.high, by_seed=mean.by_seed, form=mean.form)
+
+
+def share_left(runs: Iterable[GaussianRun], model: Model, length: int, seeds: int) -> Range:
+    """KL over that of N(0, 1) of a model at a length, and what further training of every seed can make of it.
+
+    Where the model passes the gate by itself that is what was measured. Else it lies between zero and the smallest KL
+    of all trainings of that seed, at whatever budget and rate.
+    """
+    here = [run for run in runs if run.measured and (run.model, run.length) == (model, length)]
+    measured = by_seed(usual_runs(here).get(model, {}), relative, [length], seeds)[0]
+    if plateau(here, [model], [length]).reached:
+        return Range(measured, measured, measured)
+    best = measured.copy()
+    for run in here:
+        if run.seed < seeds:
+            best[run.seed] = min(best[run.seed], relative(run))  # NaN stays
+    return Range(measured, 0.0 * best, best)
+
+
+def judge_ranges(claim: str, cases: Mapping[Any, Range], *, plateau: Plateau, note: str = "", **asked: Any) -> str:
+    """`judge` the means over seeds, as `judge_means` does; without a plateau, what lies from `low` to `high`.
+
+    Where that has one answer it counts, and the record says that no plateau is needed; else the gate has the word.
+    """
+    outer = {name: case.outer for name, case in cases.items()}
+    if not plateau.reached and outer:
+        rows = [case.ends if case.known and len(case.by_seed) >= FEWEST_SEEDS else () for case in outer.values()]
+        sure = decide(rows, asked.get("at_least"), asked.get("at_most"), fewest=2, intervals=True)
+        if sure.found != "undecided":
+            told = joined(note, SURE)
+            return judge(claim, outer, plateau=Plateau(True, "", SURE), note=told, **asked)
+    measured = {name: case.measured for name, case in cases.items()}
+    return judge_means(claim, measured, plateau=plateau, note=note, **asked)
