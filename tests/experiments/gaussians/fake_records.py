@@ -151,7 +151,8 @@ Share = Callable[[str, str, int, int, int], float]  # size, clock, state, length
 def clock_records(share: Share, gain: float = 1.0, worse: float = 1.2, noise: float = 0.002) -> list[dict[str, Any]]:
     """Every run of `l2m-clock` at laptop size, with these KL.
 
-    noise: of seeds, relative. gain: factor by which twice the budget lowers KL; worse: by which another rate raises it.
+    noise: of seeds, relative. gain: factor by which twice the budget, from 40 epochs on, lowers KL; worse: by which
+    another rate raises it.
     """
     found = []
     for number, run in enumerate(Experiment("l2m-clock").runs("laptop")):
@@ -161,6 +162,6 @@ def clock_records(share: Share, gain: float = 1.0, worse: float = 1.2, noise: fl
         level *= share(size, changes["positions"], changes.get("size", 0), 4**layers, asked["copies"])
         level *= np.exp(noise * np.random.default_rng(number).standard_normal())
         usual = 0.01 if asked["size"].startswith("gpt2") else 0.03  # of the longest budget that all seeds have
-        level *= (worse if fit["learning_rate"] != usual else 1.0) / (gain if fit["epochs"] == 80 else 1.0)
+        level *= (worse if fit["learning_rate"] != usual else 1.0) / gain ** max(0.0, np.log2(fit["epochs"] / 40))
         found.append(record(size, layers, lambda at, value=level: value, run.seed, chosen=asked))
     return found
