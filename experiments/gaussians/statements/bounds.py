@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from experiments.gaussians.runs import GaussianRun, Model, by_seed
 from experiments.gaussians.statements.length import Floats, judge_means, plateau, relative, usual_runs
 from lib.information.intervals import Interval, seed_mean
@@ -25,8 +27,10 @@ SURE = "needs no plateau: it is so for every KL from 0 to what was reached"
 class Range:
     """A number of every seed as it was measured, and the least and the most that further training can make of it.
 
-    All of shape (seeds,), NaN where a run is missing. A difference is as small as the smaller number can become less
-    the most that the other can stay, and as large as the reverse.
+    measured: (seeds,), NaN where a run is missing. low, high: (2, seeds), by what was reached: a row for the trainings
+    that all seeds have, and one for the best of each seed. Both rows are bounds. The first has like with like, the
+    second is lower where a seed was trained longer, and scatters more where others were not. A difference is as small
+    as the smaller number can become less the most that the other can stay, and as large as the reverse.
     """
 
     measured: Floats
@@ -38,30 +42,30 @@ class Range:
 
     @property
     def outer(self) -> Interval:
-        """The mean as it was measured, from the lower end of the interval of `low` to the upper end of that of `high`.
+        """The mean as it was measured, with the outer ends of Student's 95 % intervals of means of `low` and of `high`.
 
-        Both are Student's 95 % intervals over seeds.
+        Of the two rows the narrower end counts.
         """
-        least, most = seed_mean(self.low), seed_mean(self.high)
         mean = seed_mean(self.measured)
-        return Interval(mean.value, least.low, most.high, by_seed=mean.by_seed, form=mean.form)
+        least, most = max(seed_mean(row).low for row in self.low), min(seed_mean(row).high for row in self.high)
+        return Interval(mean.value, least, most, by_seed=mean.by_seed, form=mean.form)
 
 
 def share_left(runs: Iterable[GaussianRun], model: Model, length: int, seeds: int) -> Range:
     """KL over that of N(0, 1) of a model at a length, and what further training of every seed can make of it.
 
-    Where the model passes the gate by itself that is what was measured. Else it lies between zero and the smallest KL
-    of all trainings of that seed, at whatever budget and rate.
+    Where the model passes the gate by itself that is what was measured. Else it lies between zero and what was reached
+    by the usual trainings, or by all trainings of that seed, at whatever budget and rate.
     """
     here = [run for run in runs if run.measured and (run.model, run.length) == (model, length)]
     measured = by_seed(usual_runs(here).get(model, {}), relative, [length], seeds)[0]
+    reached = np.array([measured, measured])
     if plateau(here, [model], [length]).reached:
-        return Range(measured, measured, measured)
-    best = measured.copy()
+        return Range(measured, reached, reached)
     for run in here:
         if run.seed < seeds:
-            best[run.seed] = min(best[run.seed], relative(run))  # NaN stays
-    return Range(measured, 0.0 * best, best)
+            reached[1, run.seed] = min(reached[1, run.seed], relative(run))  # NaN stays
+    return Range(measured, 0.0 * reached, reached)
 
 
 def judge_ranges(claim: str, cases: Mapping[Any, Range], *, plateau: Plateau, note: str = "", **asked: Any) -> str:
