@@ -81,7 +81,7 @@ def judge_concentration(runs: Iterable[ReadingRun], part: str, when: str = "afte
         part=part,
         at_least=CONCENTRATED,
         profile=_profile(own),
-        explanation="attention is spread as it was before training",
+        explanation="the ten states that get most attention do not gain that much by training",
         note="share of attention on ten states, trained over untrained; the bound is this book's",
     )
 
