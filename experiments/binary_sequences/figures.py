@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from experiments.binary_sequences.decay import FLOOR
-from experiments.binary_sequences.plateaus import SYMBOLS, Trainings
+from experiments.binary_sequences.plateaus import METHODS, SYMBOLS, Trainings
 from experiments.binary_sequences.runs import Networks, TrainedRun, best
 from experiments.binary_sequences.seed_tables import Lengths
 from lib.report import figures
@@ -52,8 +52,7 @@ def draw_curves(axes: Axes, networks: Networks, law: Floats) -> None:
 
 def draw_courses(axes: Axes, tried: Trainings, optimum: float) -> None:
     """Smallest excess so far over the optimum (nats a symbol) against seconds of training, by the method of its end."""
-    methods = {False: "Adam", True: "Adam, then second order"}
-    for (second, label), style in zip(methods.items(), figures.styles(len(methods)), strict=True):
+    for (label, second), style in zip(METHODS.items(), figures.styles(len(METHODS)), strict=True):
         for run in tried.runs.values():
             if run.second_order == second:
                 losses = np.minimum.accumulate(run.result["validation_losses"])

@@ -9,10 +9,11 @@ import numpy as np
 
 from experiments.binary_sequences.runs import Axis, Network, Record, Runs, TrainedRun
 from lib.information.intervals import Interval
-from lib.report.gate import Plateau, Training, all_ways, any_way, near_optimum, plateau_of, usual_budget
+from lib.report.gate import FEWEST, Plateau, Training, all_ways, any_way, near_optimum, plateau_of, usual_budget
 from lib.training import FitSettings
 
 SYMBOLS = 511  # that are predicted in a sequence
+METHODS = {"Adam": False, "Adam, then second order": True}
 
 
 @dataclass(frozen=True)
@@ -22,14 +23,37 @@ class Trainings:
     runs: Mapping[Training, TrainedRun]
 
     @property
+    def methods(self) -> dict[str, dict[Training, TrainedRun]]:
+        """By how their end was trained, a key of `METHODS`; a method counts with `FEWEST` seeds at its usual budget."""
+        of = {
+            name: {key: run for key, run in self.runs.items() if run.second_order is second}
+            for name, second in METHODS.items()
+        }
+        return {name: runs for name, runs in of.items() if len(usual(runs)) >= FEWEST}
+
+    @property
+    def ended(self) -> dict[Training, TrainedRun]:
+        """Those of the method that left the smaller mean loss; all trainings, where no method counts.
+
+        Passes of the two are no common measure of a budget.
+        """
+        whole = list(self.methods.values())
+        return min(whole, key=lambda runs: _mean_loss(usual(runs))) if whole else dict(self.runs)
+
+    @property
     def seeds(self) -> Runs:
-        """Those of the usual budget, in order."""
-        usual = usual_budget(list(self.runs))
-        return tuple(self.runs[key] for key in sorted(self.runs) if (key.epochs, key.rate) == usual)
+        """Those of the usual budget of that method, in order."""
+        return usual(self.ended)
 
     def excess(self, optimum: float) -> list[float]:
         """Of every seed of the usual budget, nats a sequence above the smallest loss possible (nats a symbol)."""
         return [above(run, optimum) for run in self.seeds]
+
+
+def usual(runs: Mapping[Training, TrainedRun]) -> Runs:
+    """Those of the usual budget, in order."""
+    budget = usual_budget(list(runs)) if runs else None
+    return tuple(runs[key] for key in sorted(runs) if (key.epochs, key.rate) == budget)
 
 
 def above(run: TrainedRun, optimum: float) -> float:
@@ -69,13 +93,13 @@ def best_starts(
         on_axis = network.depth == 1 if axis == "width" else network.width == width
         if network.architecture == architecture and on_axis:
             size = getattr(network, axis)
-            if size not in chosen or _mean_loss(tried) < _mean_loss(found[chosen[size]]):
+            if size not in chosen or _mean_loss(tried.seeds) < _mean_loss(found[chosen[size]].seeds):
                 chosen[size] = network
     return {chosen[size]: found[chosen[size]].seeds for size in sorted(chosen)}
 
 
-def _mean_loss(tried: Trainings) -> float:
-    return float(np.mean([run.validation_loss for run in tried.seeds]))
+def _mean_loss(runs: Runs) -> float:
+    return float(np.mean([run.validation_loss for run in runs]))
 
 
 def gate(found: Mapping[Network, Trainings], wanted: Sequence[Network], optimum: Interval) -> Plateau:
@@ -100,7 +124,7 @@ def _way(found: Mapping[Network, Trainings], network: Network, optimum: Interval
         for other in found
         if other != network and replace(other, variant=network.variant) == network
     }
-    losses = [key._replace(loss=above(run, optimum.value)) for key, run in tried.runs.items()]
+    losses = [key._replace(loss=above(run, optimum.value)) for key, run in tried.ended.items()]
     effect = max(float(np.mean(excess)), 1e-9)
     return any_way(
         near_optimum({network.name: excess}), plateau_of({name: losses}, effect=effect, others={name: other_starts})

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy.typing as npt
 
-from experiments.binary_sequences.plateaus import above
+from experiments.binary_sequences.plateaus import Trainings, above, usual
 from experiments.binary_sequences.runs import Network, Networks, Runs, best, law, mean_ratio
 from lib.report.gate import Plateau
 from lib.report.page import MISSING, Column, listed, span, table
@@ -108,6 +108,25 @@ def excess_table(conditions: Mapping[str, Mapping[str, Networks]], optimum: floa
         ("seeds", lambda row: len(row[1])),
         ("epochs", lambda row: _whole_span([len(run.result["validation_losses"]) for run in row[1]])),
         ("excess (nats a sequence)", lambda row: span([above(run, optimum) for run in row[1]], ".2g")),
+    ]
+    return table(columns, rows)
+
+
+def method_table(found: Mapping[Network, Trainings], optimum: float) -> str:
+    """Networks that were trained by more than one method: what each left of the loss, and the lengths that it gives."""
+    rows = [
+        (network, name, usual(runs))
+        for network, tried in found.items()
+        if len(tried.methods) > 1
+        for name, runs in tried.methods.items()
+    ]
+    columns: list[Column] = [
+        ("network", lambda row: row[0].name),
+        ("trained by", lambda row: row[1]),
+        ("seeds", lambda row: len(row[2])),
+        ("passes", lambda row: _whole_span([len(run.result["validation_losses"]) for run in row[2]])),
+        ("excess (nats a sequence)", lambda row: span([above(run, optimum) for run in row[2]], ".2g")),
+        (r"fitted $\xi$", lambda row: span([run.measured.xi for run in row[2]], ".0f")),
     ]
     return table(columns, rows)
 

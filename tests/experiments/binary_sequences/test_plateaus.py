@@ -125,6 +125,21 @@ def test_the_budget_is_that_of_most_seeds_and_the_better_start_counts() -> None:
     )
 
 
+def test_of_two_methods_the_better_one_counts_whatever_its_number_of_passes() -> None:
+    first, newton = settled(), {"epochs": 6, "newton": 9}
+    better, worse, few = (trained([0.5 + away + 0.005 * seed for seed in range(seeds)], **newton)
+                          for away, seeds in ((-0.2, 5), (0.2, 5), (-0.2, 2)))  # fmt: skip
+    assert [run.second_order for run in trainings(first + better)[RNN].seeds] == [True] * 5
+    assert [run.second_order for run in trainings(first + worse)[RNN].seeds] == [False] * 5
+    assert [run.second_order for run in trainings(first + few)[RNN].seeds] == [False] * 5
+    assert verdict_of(first + worse) == verdict_of(first + few) == (True, "")  # nothing of the others is mixed in
+    assert verdict_of(first + better) == (False, "precondition not met")  # no run at twice that budget
+    ended = [*trained([0.305], epochs=12, newton=18), *trained([0.32], learning_rate=0.0033, **newton),
+             *trained([0.31], learning_rate=0.03, **newton)]  # fmt: skip
+    assert verdict_of(first + better + ended) == (True, "")
+    assert verdict_of(first[5:] + few) == verdict_of([*first[5:], *few][::-1])  # neither has three seeds: all count
+
+
 def with_tail(curve: Curve, noise: float = 0.01, last: int = 4096) -> TrainedRun:
     made = record(exponential(20))
     lags = group_lags(last, 96)
