@@ -9,9 +9,10 @@ import pytest
 
 from experiments.binary_sequences.plateaus import SYMBOLS, trainings
 from experiments.binary_sequences.runs import trained_runs
-from experiments.binary_sequences.seed_tables import law_signs
+from experiments.binary_sequences.seed_tables import law_signs, ratio_to_law
 from experiments.binary_sequences.statements import Statements
 from lib.information.intervals import Interval
+from lib.processes import PowerLawBinary
 from tests.experiments.binary_sequences.fake_records import Curve, exponential, power_law, record
 
 OPTIMUM = Interval(0.499, 0.4989, 0.4991)
@@ -116,3 +117,35 @@ def test_depths_are_those_of_the_width_that_is_asked_for() -> None:
     for condition in ("as printed", "to plateau"):
         assert [str(network) for network in runs.networks(condition, "depth")["rnn"]] == ["16", "16×2"]
         assert [str(network) for network in runs.networks(condition)["rnn"]] == ["16"]
+
+
+def test_deeper_transformers_hold_only_as_power_laws_of_the_magnitude_of_the_data(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    law = PowerLawBinary(512).mutual_information(np.arange(1, 512))
+
+    def said(two: Curve, three: Curve, excess: float = 0.05) -> list[str]:
+        kind: dict[str, Any] = {"architecture": "transformer", "fit": {"learning_rate": 0.03}}
+        found = trained(two, 16, excess, depth=2, **kind) + trained(three, 16, excess, depth=3, **kind)
+        runs = Statements([], trainings(found), OPTIMUM, ("transformer",), "laptop", {"transformer": 16})
+        asked: dict[str, Any] = {"axis": "depth", "conditions": ["to plateau"], "explanation": "e"}
+        one, deep = ["transformer"], [2, 3]
+
+        def signs(networks: Any, seeds: int) -> Any:
+            return law_signs(networks["transformer"], deep, seeds, "depth")
+
+        def ratios(networks: Any, seeds: int) -> Any:
+            return ratio_to_law(networks["transformer"], deep, seeds, law, 1, 256, "depth")
+
+        runs.say("shen-fig3a", "law", signs, one, deep, at_least=1, gap=1.5, **asked)
+        runs.say("shen-fig3a", "size", ratios, one, deep, at_least=0.8, at_most=1.25, **asked)
+        lines = capsys.readouterr().out.splitlines()
+        return [next(word for word in ("undecided", "reduced", "differs") if word in line) for line in lines]
+
+    def data(lags: np.ndarray) -> np.ndarray:
+        return law[np.asarray(lags) - 1]
+
+    assert said(data, data) == ["reduced", "reduced"]
+    assert said(data, BENT) == ["differs", "differs"]
+    assert said(data, lambda lags: 2 * data(lags)) == ["reduced", "differs"]
+    assert said(data, data, excess=2.0) == ["undecided", "undecided"]
