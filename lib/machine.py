@@ -18,6 +18,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import IO
 
@@ -49,6 +50,20 @@ def keep_freed_memory() -> bool:
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     return mallopt is not None and sum(mallopt(option, value) for option, value in KEPT.items()) == len(KEPT)
+
+
+@contextlib.contextmanager
+def needs_scheduler(then: str) -> Iterator[None]:
+    """ConnectionError, with what to do `then`, where a Dask cluster shows in this block that its scheduler is gone.
+
+    It shows as a cancelled task, as an error of the connection, or as a client that was closed before it sent a task.
+    """
+    from distributed.client import ClosedClientError
+
+    try:
+        yield
+    except (CancelledError, OSError, ClosedClientError) as gone:
+        raise ConnectionError(f"the scheduler is gone; {then}") from gone
 
 
 def append_line(path: Path, line: str) -> None:

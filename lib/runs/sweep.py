@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import json
 import math
@@ -10,19 +9,20 @@ import re
 import socket
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tqdm.auto import tqdm
 
-from lib.machine import available_cores, locked
+from lib.machine import available_cores, locked, needs_scheduler
 from lib.runs.definition import Run
 from lib.runs.endings import in_one_line
 from lib.runs.forecast import Clock, dotted, in_words
 from lib.runs.store import RunningElsewhere, Store
 
-GONE = "the scheduler is gone; what was finished is kept, start again to go on"
+THEN = "what was finished is kept, start again to go on"  # if the scheduler goes away
 DASHBOARD = "127.0.0.1:0"  # it asks for no password; without an address here it is the one that workers come to
 RETRIES = 3  # times a run may lose its worker before it counts as failed
 KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": 2**33, "MALLOC_MMAP_THRESHOLD_": 2**30, "MALLOC_ARENA_MAX": 1}
@@ -223,10 +223,11 @@ def run_on_cluster(
     if not waiting:
         return outcome
     names = {run.identity: run for run in waiting}
-    futures = [
-        client.submit(execute, run, store, device, threads, key=task_key(run), pure=False, retries=RETRIES)
-        for run in waiting
-    ]
+    with needs_scheduler(THEN):
+        futures = [
+            client.submit(execute, run, store, device, threads, key=task_key(run), pure=False, retries=RETRIES)
+            for run in waiting
+        ]
     clock = Clock(costs or {}, max(len(client.scheduler_info()["workers"]), 1))
     with tqdm(total=len(runs), initial=len(outcome.were_done), unit="run", desc="sweep") as bar:
         _tell_time(bar, clock)
@@ -248,15 +249,13 @@ def task_key(run: Run) -> tuple[str, str]:
 
 def _fate(future: Any, client: Any) -> tuple[str, str]:
     """State of a run whose task has ended, and what went wrong if it failed; ConnectionError without a scheduler."""
-    try:
+    with needs_scheduler(THEN):
         if future.status == "finished":
             _, state, error = future.result()
             return str(state), str(error)
         if future.status == "error" and client.status == "running":
             return "failed", in_one_line(future.exception())
-    except (OSError, concurrent.futures.CancelledError) as gone:
-        raise ConnectionError(GONE) from gone
-    raise ConnectionError(GONE)
+        raise CancelledError
 
 
 @contextlib.contextmanager

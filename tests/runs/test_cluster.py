@@ -112,6 +112,14 @@ def test_a_worker_that_is_killed_in_mid_run_costs_nothing_but_time(tmp_path, sto
         assert one["information"] == other["information"]
 
 
+def test_a_client_that_was_closed_is_a_lost_scheduler(tmp_path, store):
+    runs = experiment(tmp_path, profiles={"smoke": {"set": LONG, "seeds": 1}}).runs("smoke")[:2]
+    with local_client(1) as client:
+        client.close()
+        with pytest.raises(ConnectionError, match="scheduler is gone; what was finished is kept"):
+            run_on_cluster(runs, store, client)
+
+
 def test_a_scheduler_that_goes_away_leaves_what_was_finished_and_a_second_start_does_the_rest(tmp_path, store):
     runs = experiment(tmp_path, profiles={"smoke": {"set": LONG, "seeds": 1}}).runs("smoke")[:4]
     port = free_port()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError
 from typing import Any, TypeVar
+
+from lib.machine import needs_scheduler
 
 Found = TypeVar("Found")
 PIECES_A_THREAD = 2  # of a cluster at a time: one is worked on, one waits or is fetched
@@ -25,7 +26,7 @@ def on_cluster(answer: Callable[..., Found], tasks: Iterable[tuple[Any, ...]], c
 
     waiting, running = iter(tasks), as_completed(loop=client.loop)
     while True:
-        try:
+        with needs_scheduler("what it had is lost, start again"):
             threads = max(sum(client.nthreads().values()), 1)  # workers come and go
             some = itertools.islice(waiting, max(PIECES_A_THREAD * threads - running.count(), 0))
             running.update([client.submit(answer, *task, pure=False) for task in some])
@@ -35,8 +36,6 @@ def on_cluster(answer: Callable[..., Found], tasks: Iterable[tuple[Any, ...]], c
             failed = future.status == "error"
             found = future.exception() if failed else future.result()
             future.release()
-        except (CancelledError, OSError) as gone:
-            raise ConnectionError("the scheduler is gone, and with it what it had; start again") from gone
         if failed:
             raise found
         yield found

@@ -106,9 +106,17 @@ def test_a_cluster_that_loses_a_worker_counts_the_same_and_holds_few_pieces_at_a
         with pytest.raises(ValueError, match="had 100004 bytes and has 0 now"):
             list(on_cluster(count_piece, [(0, path, 0, 9, np.array([1]), 100_004)], client))
         symbols.tofile(path)
-        client.wait_for_workers(2)  # that of the killed one: one that comes later would be given several tasks at once
         with pytest.raises(ConnectionError, match="scheduler is gone"):
             file_information(path, lags, client=Watched(client, 20, client.close), **options)
+
+
+def test_a_client_that_is_closed_while_it_hands_tasks_over_is_a_lost_scheduler(tmp_path):
+    path, _ = written(tmp_path, 10_000)
+    with local_client(1) as client:
+        watched = Watched(client, 1, client.close)  # a thread gets two tasks at once: the second is not sent
+        with pytest.raises(ConnectionError, match="scheduler is gone; what it had is lost") as lost:
+            file_information(path, [1], client=watched, blocks=4, piece=500)
+        assert type(lost.value.__cause__).__name__ == "ClosedClientError"
 
 
 @pytest.mark.parametrize(
