@@ -18,7 +18,9 @@ from lib.report.verdicts import decide, judge
 from lib.runs import store
 from lib.runs.definition import Experiment
 
-PRINTED, PLATEAU = "as printed", "to plateau"
+PRINTED, FORGET, PLATEAU = "as printed", "as printed with forget bias 1", "to plateau"
+"""The second is another reading of what is printed of LSTMs: biases start "at zero", or as Keras starts them."""
+FORGET_BIAS = {"lstm": "forget bias 1.0"}  # the variant of an architecture under that reading
 THERE = {"agrees": "the statement holds in every seed", "undecided": "it is undecided too"}
 Numbers = Callable[[Mapping[str, Networks], int], Floats]
 """From networks by architecture and the number of seeds to one row for each case: (cases, seeds + 1)."""
@@ -61,10 +63,10 @@ class Statements:
             width = self.deep.get(name, 8)
             if condition == PLATEAU:
                 chosen[name] = best_starts(self.found, name, axis, width)
-            elif axis == "width":
-                chosen[name] = dict(of_network(self.printed, name))
             else:
-                chosen[name] = dict(of_network(self.printed, name, width=width, depth=None))
+                variant = FORGET_BIAS.get(name, "") if condition == FORGET else ""
+                sizes: dict[str, Any] = {} if axis == "width" else {"width": width, "depth": None}
+                chosen[name] = dict(of_network(self.printed, name, variant=variant, **sizes))
         return chosen
 
     def gate(self, name: str, sizes: Sequence[int], axis: Axis = "width") -> Plateau:
@@ -85,16 +87,19 @@ class Statements:
         axis: Axis = "width",
         *,
         explanation: str,
-        conditions: Sequence[str] = (PRINTED, PLATEAU),
+        conditions: Sequence[str] | None = None,
         **asked: Any,
     ) -> None:
-        """Judge one statement under each condition; asked: bounds, note, paper as for `judge`.
+        """Judge one statement under each condition; asked: bounds, note, paper, remark as for `judge`.
 
+        conditions: by default as printed and to plateau, and where it speaks of LSTMs as printed by either reading; what
+        one reading alone refutes is a remark.
         sizes: of the networks that it speaks of, for all architectures or by architecture. Where the numbers have a row
         for every size, a statement about all of them agrees if all trainings reached a plateau, but differs already if
         those that did refute it; else it is told what those say that did.
         """
-        for condition in conditions:
+        usual = (PRINTED, FORGET, PLATEAU) if FORGET_BIAS.keys() & set(names) else (PRINTED, PLATEAU)
+        for condition in usual if conditions is None else conditions:
             networks = self.networks(condition, axis)
             seeds = max([2, *(run.seed for name in names for runs in networks[name].values() for run in runs)]) + 1
             rows, plateau = np.atleast_2d(numbers(networks, seeds)), None
@@ -104,7 +109,12 @@ class Statements:
                 if not plateau.reached and not isinstance(sizes, Mapping) and len(rows) == len(sizes) > 1:
                     rows, plateau = self._by_size(rows, names, sizes, axis, asked)
             given: dict[str, Any] = {"part": f"{statement}, {condition}", "condition": condition, "plateau": plateau}
-            judge(claim, rows, **given, profile=self.profile, explanation=explanation, **asked)
+            if condition != PLATEAU and FORGET in usual:
+                other = np.atleast_2d(numbers(self.networks(FORGET if condition == PRINTED else PRINTED, axis), seeds))
+                here, there = (decide(list(some), **_bounds(asked)).found for some in (rows, other))
+                alone = here == "differs" and there != "differs"
+                given |= {"condition": PRINTED, "remark": asked.get("remark", False) or alone}
+            judge(claim, rows, profile=self.profile, explanation=explanation, **{**asked, **given})
 
     def _by_size(
         self, rows: Floats, names: Sequence[str], sizes: Sequence[int], axis: Axis, asked: Mapping[str, Any]
@@ -116,8 +126,7 @@ class Statements:
         passed = [place for place, way in enumerate(ways) if way.reached]
         found = ""
         if passed:
-            bounds = {key: asked[key] for key in ("at_least", "at_most", "gap") if key in asked}
-            found = decide(list(rows[passed]), **bounds).found
+            found = decide(list(rows[passed]), **_bounds(asked)).found
         if found == "differs":
             return rows[passed], all_ways(*(ways[place] for place in passed))
         reached = (
@@ -129,3 +138,7 @@ class Statements:
         first = all_ways(*ways)
         told = [first.sentence, f"no plateau at {missed}", reached]
         return rows, replace(first, sentence="; ".join(filter(None, told)))
+
+
+def _bounds(asked: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: asked[key] for key in ("at_least", "at_most", "gap") if key in asked}

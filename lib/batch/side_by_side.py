@@ -31,7 +31,21 @@ from lib.runs.endings import Terminated, end_with, terminable
 FORKS = sys.platform == "linux"  # on macOS a process that has loaded system libraries may not be forked
 SETTING = "BOOK_FORK"  # 0: every page loads its libraries itself
 FIRST_LOADED = ("lib.batch.kernels", "papermill", "ipykernel.kernelapp")
-LIBRARIES = ("altair", "matplotlib.pyplot", "numba", "pandas", "scipy.stats", "seaborn", "sympy", "torch")
+LIBRARIES = (
+    "altair",
+    "matplotlib.pyplot",
+    "numba",
+    "pandas",
+    "pydantic",
+    "scipy.optimize",
+    "scipy.signal",
+    "scipy.stats",
+    "seaborn",
+    "sklearn.decomposition",
+    "sympy",
+    "torch",
+    "torch._dynamo",  # which the first optimizer of a process loads
+)
 INLINE = "module://matplotlib_inline.backend_inline"  # what a kernel sets before it imports Matplotlib
 LOOK = 0.5  # seconds between two looks whether Ctrl-C was lost
 

@@ -81,6 +81,29 @@ def test_an_undecided_statement_tells_what_the_sizes_say_that_reached_a_plateau(
     assert "no plateau at width 8: precondition not met; width 16:" in none and "where" not in none
 
 
+def test_a_statement_about_lstms_as_printed_is_refuted_only_by_both_readings(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    kind: dict[str, Any] = {
+        "architecture": "lstm",
+        "fit": {"optimizer": "rmsprop", "learning_rate": 0.005, "clip": 0.25},
+    }
+
+    def said(zero: Curve, one: Curve) -> list[tuple[str, bool]]:
+        runs = trained(zero, 8, **kind) + trained(one, 8, **kind, options={"forget_bias": 1.0})
+        statements = Statements(trained_runs(runs), {}, OPTIMUM, ("lstm",), "laptop")
+        numbers = lambda nets, seeds: law_signs(nets["lstm"], [8], seeds)  # noqa: E731
+        statements.say("shen-fig1b", "a", numbers, ["lstm"], [8], **CODE)
+        lines = capsys.readouterr().out.splitlines()
+        assert "a, as printed" in lines[0] and "a, as printed with forget bias 1" in lines[1] and "plateau" in lines[2]
+        return [(next(word for word in ("reduced", "differs") if word in line), "remark" in line) for line in lines[:2]]
+
+    assert said(BENT, BENT) == [("reduced", False)] * 2
+    assert said(STRAIGHT, STRAIGHT) == [("differs", False)] * 2
+    assert said(STRAIGHT, BENT) == [("differs", True), ("reduced", False)]
+    assert said(BENT, STRAIGHT) == [("reduced", False), ("differs", True)]
+
+
 def test_what_did_not_reach_a_plateau_refutes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     far = trained(STRAIGHT, 8, excess=2.0)
     assert verdicts(far, far + trained(BENT, 16), capsys)[1] == "undecided"
