@@ -92,8 +92,8 @@ class Statements:
     ) -> None:
         """Judge one statement under each condition; asked: bounds, note, paper, remark as for `judge`.
 
-        conditions: by default as printed and to plateau, and where it speaks of LSTMs as printed by either reading; what
-        one reading alone refutes is a remark.
+        conditions: by default as printed and to plateau, and of LSTMs as printed by either reading; what one reading
+        alone refutes is a remark.
         sizes: of the networks that it speaks of, for all architectures or by architecture. Where the numbers have a row
         for every size, a statement about all of them agrees if all trainings reached a plateau, but differs already if
         those that did refute it; else it is told what those say that did.

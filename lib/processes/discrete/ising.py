@@ -12,6 +12,7 @@ from lib.processes.discrete.tables import information_of_deviation
 
 # Beyond this argument asinh(y) = ln(2 y) to rounding, and y itself would soon overflow.
 _ASYMPTOTIC = 40.0
+LARGEST = 1e300  # of beta J and beta h: twice them is finite
 
 
 class IsingChain:
@@ -36,9 +37,11 @@ class IsingChain:
         self.field = real_number(field, "field")
         if self.beta < 0.0:
             raise ValueError(f"beta: an inverse temperature >= 0 is allowed, got {beta!r}")
+        aligned, biased = real_number(self.beta * self.coupling, "beta * coupling"), self.beta * self.field
+        largest = max(abs(aligned), abs(real_number(biased, "beta * field")))
+        shrunk = min(1.0, LARGEST / largest) if largest else 1.0  # both: such a law is its own limit
         # alignment > 0: neighbours tend to be alike
-        self._alignment = -real_number(self.beta * self.coupling, "beta * coupling")
-        self._bias = real_number(self.beta * self.field, "beta * field")
+        self._alignment, self._bias = -aligned * shrunk, biased * shrunk
         self._angle = _angle(self._alignment, self._bias)
 
     def __repr__(self) -> str:

@@ -65,8 +65,8 @@ class RepetitiveSequence:
         Even lags > 0 join like places of two pairs (equal with q = p^2 + (1-p)^2: Eq. 49-51), odd lags > 1
         unlike places (equal with 1 - q); lag 1 joins the two symbols of one pair half of the time.
         """
-        equal = self._probability_of_equal(whole_lags(lag))
-        return 0.5 * np.array([[equal, 1.0 - equal], [1.0 - equal, equal]], dtype=np.float64)
+        excess = self._excess(whole_lags(lag))
+        return 0.25 * np.array([[1.0 + excess, 1.0 - excess], [1.0 - excess, 1.0 + excess]], dtype=np.float64)
 
     def joint_distribution_by_matrix_powers(self, lag: int) -> NDArray[np.float64]:
         """The same table from the hidden Markov chain: pi E_i T^(lag-1) E_j 1. Plain form, O(log lag)."""
@@ -85,8 +85,13 @@ class RepetitiveSequence:
         Lag 0: ln 2. Lag 1: the two symbols of one pair always differ, so P(equal) = p (1-p), and I(1) > 0
         even at p = 1/2. Raises ValueError for other lags. Cost O(1) each. Source: Shen (2019), Eq. 52.
         """
-        excess = 2.0 * self._probability_of_equal(whole_lags(lags)) - 1.0
-        information = 0.5 * (xlogy(1.0 + excess, 1.0 + excess) + xlogy(1.0 - excess, 1.0 - excess))
+        excess = self._excess(whole_lags(lags))
+        small = np.clip(excess, -0.5, 0.5)  # where the plain form loses digits
+        information = np.where(
+            np.abs(excess) < 0.5,
+            small * np.arctanh(small) + 0.5 * np.log1p(-(small**2)),
+            0.5 * (xlogy(1.0 + excess, 1.0 + excess) + xlogy(1.0 - excess, 1.0 - excess)),
+        )
         return np.asarray(information)[()]
 
     def sample(
@@ -110,10 +115,11 @@ class RepetitiveSequence:
         late = phases[:, None] == 1
         return np.where(late, symbols[:, 1 : columns + 1], symbols[:, :columns]).astype(np.uint8)
 
-    def _probability_of_equal(self, lags: NDArray[np.int64]) -> NDArray[np.float64]:
-        like_places = self.p**2 + (1.0 - self.p) ** 2
-        beyond = np.where(lags % 2 == 0, like_places, 1.0 - like_places)
-        return np.where(lags == 0, 1.0, np.where(lags == 1, self.p * (1.0 - self.p), beyond))
+    def _excess(self, lags: NDArray[np.int64]) -> NDArray[np.float64]:
+        """2 P(equal) - 1, which is (1-2p)^2 for like places."""
+        like_places = (1.0 - 2.0 * self.p) ** 2
+        beyond = np.where(lags % 2 == 0, like_places, -like_places)
+        return np.where(lags == 0, 1.0, np.where(lags == 1, 2.0 * self.p * (1.0 - self.p) - 1.0, beyond))
 
 
 class IdenticalTokens:

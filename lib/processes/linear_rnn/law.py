@@ -221,9 +221,12 @@ class LinearRNN:
     def _channel(self) -> Channel:
         """s_0 = signal u + rest with u standard normal: the past of x_t, split by what x_0 tells."""
         readout, transition, initial, innovation = self._output_system
-        values, vectors = np.linalg.eigh(readout @ initial @ readout.T)
+        first = readout @ initial @ readout.T
+        deviations = np.sqrt(np.diag(first))
+        scale = np.where(deviations > 0.0, deviations, 1.0)  # correlations of x_0 know no units
+        values, vectors = np.linalg.eigh(first / scale / scale[:, None])
         kept = values > ROUNDING**1.5 * values[-1]
-        signal = initial @ readout.T @ vectors[:, kept] / np.sqrt(values[kept])
+        signal = initial @ readout.T @ (vectors[:, kept] / scale[:, None]) / np.sqrt(values[kept])
         # x_0 has no part in the rest, where rounding would leave it one
         unseen = np.eye(len(transition)) - readout.T @ np.linalg.solve(readout @ readout.T, readout)
         rest = _semidefinite(unseen @ (initial - signal @ signal.T) @ unseen)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack, schur
+from scipy.linalg import lapack, matrix_balance, schur
 
 Matrices = NDArray[Any]  # float64 or complex128
 DIGIT = 9  # bits of a time read at once: two digits reach beyond 10^5 with tables of 512 matrices
@@ -107,12 +107,25 @@ def spectral_radius(transition: Matrix) -> float:
     return float(np.abs(np.linalg.eigvals(transition)).max(initial=0.0))
 
 
+def units(transition: Matrix) -> NDArray[np.float64]:
+    """Powers of two D, (n,), such that rows and columns of D^-1 T D are alike: each coordinate in a unit of its own.
+
+    What is negligible depends on units; scaling by powers of two rounds nothing.
+    """
+    if not np.any(transition):
+        return np.ones(len(transition))
+    return np.asarray(matrix_balance(transition, permute=False, separate=True)[1][0])
+
+
 def nonzero_eigenvalues(transition: Matrix) -> NDArray[np.complex128]:
     """Eigenvalues other than zero, largest modulus first.
 
     The nilpotent part is cut off before, by restricting T to its range until it has full rank: computed
     eigenvalues of a nilpotent block of size k would be of order eps^(1/k). Cost O(n^4) at worst.
     """
+    if transition.size:
+        scale = units(transition)
+        transition = transition * scale / scale[:, None]
     while transition.size:
         left, singular, _ = np.linalg.svd(transition)
         rank = int(np.sum(singular > NEGLIGIBLE * singular[0]))
@@ -127,8 +140,10 @@ def visible_part(readout: Matrix, transition: Matrix, start: Matrix) -> tuple[Ma
     """The smallest (C, A, B) with C A^t B = readout transition^t start for every t >= 0.
 
     Modes that `start` does not reach or `readout` does not see are cut off, by orthogonal restrictions only.
-    readout (p, n), transition (n, n), start (n, q). Cost O(n^4) at worst.
+    readout (p, n), transition (n, n), start (n, q). What is cut off is judged in `units`. Cost O(n^4) at worst.
     """
+    scale = units(transition)
+    readout, transition, start = readout * scale, transition * scale / scale[:, None], start / scale[:, None]
     reached = _reachable(transition, start)
     readout, transition, start = readout @ reached, reached.T @ transition @ reached, reached.T @ start
     seen = _reachable(transition.T, readout.T)

@@ -111,7 +111,7 @@ class NgramLanguage:
     def __contains__(self, sentence: object) -> bool:
         """Whether a text, or its sequence of words, is a sentence of the language."""
         words = self._spelled(sentence) if isinstance(sentence, str | Sequence) else None
-        return words is not None and words in self.source
+        return words is not None and all(isinstance(word, str) for word in words) and words in self.source
 
     @property
     def words(self) -> tuple[Word, ...]:
@@ -285,8 +285,10 @@ class NgramLanguage:
 
     def _spelled(self, given: str | Sequence[Word]) -> Sentence:
         """The words as the vocabulary spells them."""
+        if not isinstance(given, Iterable):
+            raise ValueError(f"words: a text or a sequence of words is allowed, got {given!r}")
         words = tuple(given.split()) if isinstance(given, str) else tuple(given)
-        return tuple(w if w in self._ids or not isinstance(w, str) else self._apostrophes.get(w, w) for w in words)
+        return tuple(self._apostrophes.get(w, w) if isinstance(w, str) and w not in self._ids else w for w in words)
 
     @cached_property
     def _apostrophes(self) -> dict[Word, Word]:
@@ -295,6 +297,6 @@ class NgramLanguage:
     def _known(self, given: str | Sequence[Word]) -> Sentence:
         words = self._spelled(given)
         for word in words:
-            if self._ids.get(word, len(self.words)) >= len(self.words):
+            if not isinstance(word, str) or self._ids.get(word, len(self.words)) >= len(self.words):
                 raise ValueError(f"words: the {len(self.words)} words of the language are allowed, got {word!r}")
         return words

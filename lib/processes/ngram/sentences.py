@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from fractions import Fraction
 from functools import cached_property
 from math import fsum, lcm, log
@@ -32,10 +32,13 @@ def exact_weights(given: Sequence[float | Fraction], size: int, name: str) -> tu
 
 
 def refuse_marks(words: Sentence) -> Sentence:
-    """The words; ValueError if one is a mark for the beginning or the end."""
+    """The words; ValueError if one is a mark for the beginning, the end, or what no rule tells."""
     for word in words:
-        if word in (START, END):
-            raise ValueError(f"words: {START} and {END} mark the ends of sentences and are no words, got {words!r}")
+        if word in (START, END, UNKNOWN):
+            raise ValueError(
+                f"words: {START}, {END} and {UNKNOWN} mark the ends of sentences and what no rule tells, and are no "
+                f"words (a text that has them needs another spelling), got {word!r}"
+            )
     return words
 
 
@@ -52,15 +55,17 @@ class SentenceList:
         ids: dict[Word, int] = {}
         rows: list[int] = []
         lengths: list[int] = []
+        if not isinstance(sentences, Iterable):
+            raise ValueError(f"sentences: lists of words are allowed, got {sentences!r}")
         for sentence in sentences:
-            if isinstance(sentence, str) or len(sentence) == 0:
+            if isinstance(sentence, str) or not isinstance(sentence, Sized) or len(sentence) == 0:
                 raise ValueError(f"sentences: each is a sequence of at least one word, got {sentence!r}")
+            if odd := [word for word in sentence if not isinstance(word, str)]:
+                raise ValueError(f"sentences: words are texts, got {odd[0]!r}")
             rows.extend(ids.setdefault(word, len(ids)) for word in sentence)
             lengths.append(len(sentence))
         if not lengths:
             raise ValueError("sentences: at least one is needed, got none")
-        if not all(isinstance(word, str) for word in ids):
-            raise ValueError(f"sentences: words are texts, got {next(w for w in ids if not isinstance(w, str))!r}")
         self.words: tuple[Word, ...] = refuse_marks(tuple(ids))
         self._text = np.array(rows, dtype=np.int64)
         self._ends = np.cumsum(lengths)

@@ -193,6 +193,8 @@ def test_extreme_temperatures_give_the_limits_without_warnings() -> None:
         np.testing.assert_array_equal(frozen.sample(2, 5, 0), 1)
         np.testing.assert_array_equal(frozen.sample_open(2, 5, 0), 1)
         assert IsingChain(-1.0, 1e300).open_chain_conditionals(3).shape == (3, 2, 2)
+        np.testing.assert_allclose(IsingChain(1e308, 1.0).mutual_information([0, 1, 2]), LN_2)
+        np.testing.assert_array_equal(IsingChain(5e307, 1.0, -1.5e308).mutual_information([1, 2]), 0.0)
 
 
 @given(st.floats(0.01, 15.0))

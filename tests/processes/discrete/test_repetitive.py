@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product
 
+import mpmath
 import numpy as np
 import pytest
 import sympy
@@ -184,3 +185,14 @@ def test_bad_lags_and_samples_are_refused() -> None:
     for phase in (2, True, "odd"):
         with pytest.raises(ValueError, match="phase"):
             process.sample(1, 1, 1, phase=phase)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("lag", [2, 3])
+@given(st.floats(-30.0, -1.0), st.sampled_from([-1, 1]))
+def test_near_one_half_all_digits_are_kept(lag: int, exponent: float, sign: int) -> None:
+    p = 0.5 + sign * 2.0**exponent
+    with mpmath.workdps(80):
+        equal = mpmath.mpf(p) ** 2 + (1 - mpmath.mpf(p)) ** 2
+        table = [equal, 1 - equal]
+        expected = float(mpmath.fsum(q * mpmath.log(2 * q) for q in table if q))
+    assert RepetitiveSequence(p).mutual_information(lag) == pytest.approx(expected, rel=1e-13, abs=1e-300)

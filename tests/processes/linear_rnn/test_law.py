@@ -394,3 +394,27 @@ def test_bad_points_and_counts_are_refused() -> None:
     for arguments in ((0, 5, 0), (5, 0, 0), (5, 5, -1)):
         with pytest.raises(ValueError, match="at least"):
             system.sample(*arguments)
+
+
+@pytest.mark.parametrize("power", [-30, -18, 18, 30])
+def test_nothing_depends_on_the_units_of_the_hidden_state_and_of_the_outputs(power: int) -> None:
+    hidden, output, z = 2.0**power, 2.0 ** (-power // 2), 0.3
+    plain = random_system(2, 2, 0.8, 7, "random")
+    units = np.repeat([hidden, output], 2)
+    initial = plain.initial_covariance * units * units[:, None]
+    W, U, O = plain.W * hidden / output, plain.U, plain.O * output / hidden  # noqa: E741
+    scaled = LinearRNN(W, U, O, plain.noise_variance * output**2, initial)
+    assert scaled.decay_rate() == pytest.approx(plain.decay_rate(), rel=1e-10)
+    np.testing.assert_allclose(scaled.poles(), plain.poles(), rtol=1e-10)
+    np.testing.assert_allclose(scaled.generating_function(z) / output**2, plain.generating_function(z), rtol=1e-9)
+    np.testing.assert_allclose(scaled.mutual_information([1, 2, 9]), plain.mutual_information([1, 2, 9]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("power", [7, 20, 26])
+def test_outputs_may_have_units_of_their_own(power: int) -> None:
+    unit, half = np.diag([1.0, 2.0**-power]), 0.5 * np.eye(2)  # of the second output
+    start = np.diag([0.0, 0.0, 1.0, 4.0**-power])
+    scaled = LinearRNN(half @ np.linalg.inv(unit), half, half, 1.0, start)
+    single = LinearRNN(0.5 * ONE, 0.5 * ONE, 0.5 * ONE, 1.0)
+    # each output passes through a hidden neuron of its own, and no noise has come back by lag 2: two copies of a system
+    assert scaled.mutual_information(2) == pytest.approx(2 * single.mutual_information(2), rel=1e-9)

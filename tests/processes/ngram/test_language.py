@@ -365,6 +365,13 @@ def test_a_corpus_is_one_long_sentence_or_many() -> None:
         lambda: SentenceList("a b"),
         lambda: SentenceList([("a", 3)]),
         lambda: SentenceList([("a", START)]),
+        lambda: NgramLanguage([("a", "b", "c", UNKNOWN)]),  # else what no rule tells would look like a word
+        lambda: SentenceList(5),
+        lambda: NgramLanguage([1, 2]),
+        lambda: NgramLanguage([["a", "b", "c", ["d"]]]),
+        lambda: PAPER.next_word_distribution(5),
+        lambda: PAPER.next_word_distribution(None),
+        lambda: PAPER.next_word_distribution([["a"], ["b"], ["c"]]),
         lambda: SentenceList([("a",)], [-1]),
         lambda: NgramLanguage.from_paper(0),
         lambda: NgramLanguage.from_paper(2.5),
