@@ -31,13 +31,20 @@ def measure(run: WrittenRun, name: str) -> float:
 
 RELATIONS: dict[str, tuple[Number, Number]] = {
     "spelling goes with the short range": (lambda run: nearness(run, SHORT), lambda run: measure(run, "spelling")),
+    "balanced titles go with the intermediate range": (
+        lambda run: nearness(run, MIDDLE),
+        lambda run: measure(run, "titles"),
+    ),
     "closed brackets go with the intermediate range": (
         lambda run: nearness(run, MIDDLE),
         lambda run: measure(run, "brackets"),
     ),
     "a smaller loss goes with a longer range": (lambda run: run.half_distance, lambda run: -run.loss),
 }
-"""What the paper says goes together: a number of the curve, and one of the text, both larger where better."""
+"""What goes together: a number of the curve, and one of the text, both larger where better."""
+
+REMARKS = ("closed brackets go with the intermediate range", "a smaller loss goes with a longer range")
+"""Relations that the paper does not speak of. Its "braces" are the equals signs around a title."""
 
 
 def points(networks: Iterable[Runs], pair: tuple[Number, Number]) -> Floats:

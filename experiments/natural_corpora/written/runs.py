@@ -108,7 +108,7 @@ class WrittenRun:
 
     @cached_property
     def half_distance(self) -> float:
-        """First distance from which on the written text has less than half of the information of what was read.
+        """First distance at which the written text has less than half of the information of what was read.
 
         Interpolated in the logarithm of the distance; the largest distance where that never happens.
         """

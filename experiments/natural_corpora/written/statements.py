@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from experiments.natural_corpora.written.parts import ASKED
-from experiments.natural_corpora.written.relations import RELATIONS, Number, points, rank_correlation
+from experiments.natural_corpora.written.parts import ASKED, Asked
+from experiments.natural_corpora.written.relations import RELATIONS, REMARKS, Number, points, rank_correlation
 from experiments.natural_corpora.written.runs import Network, Runs, planned, written_runs
 from experiments.natural_corpora.written.selection import Networks, Selection
 from lib.report import provenance
+from lib.report.claims import undecided
 from lib.report.records import Record
-from lib.report.verdicts import judge
+from lib.report.verdicts import UNMET, decide, judge
 from lib.runs import store
 
 Floats = npt.NDArray[np.float64]
@@ -49,28 +51,37 @@ class Statements:
                 provenance.recorded_runs(profile, records, number)
 
     def judge(self, claim: str) -> None:
-        """Judge every part of a claim; nothing where nothing has run."""
-        if not self.selection.found:
-            return
-        for asked in ASKED[claim]:
+        """Judge every part of a claim; nothing where nothing has run.
+
+        What the paper says of networks larger than any that is planned is undecided, and so is a part that would differ
+        and has a reason why that refutes nothing at our size (`Asked.smaller`).
+        """
+        for asked in ASKED[claim] if self.selection.found else ():
             networks = asked.about(self.selection)
+            said: dict[str, Any] = {"part": f"{asked.part}, to plateau", "condition": "to plateau", "note": asked.note}
             if asked.optional and not networks:
+                undecided(claim, reason=UNMET, sentence="no network of this width was trained here", **said)
+                continue
+            numbers = table(networks, lambda run, asked=asked: asked.number(run, self.selection))  # type: ignore[misc]
+            plateau = self.selection.gate({**networks, **asked.beside(self.selection)})
+            low, high = asked.bounds
+            if self.profile != "paper" and plateau.reached and refutes_nothing(asked, numbers):
+                why = f"{asked.smaller}; it would differ: {told(asked, numbers)}"
+                undecided(claim, reason=UNMET, sentence=why, **said)
                 continue
             judge(
                 claim,
-                table(networks, lambda run, asked=asked: asked.number(run, self.selection)),  # type: ignore[misc]
-                part=f"{asked.part}, to plateau",
-                condition="to plateau",
-                plateau=self.selection.gate({**networks, **asked.beside(self.selection)}),
+                numbers,
+                plateau=plateau,
                 profile=self.profile,
                 explanation=asked.explanation,
-                note=asked.note,
-                at_least=asked.bounds[0],
-                at_most=asked.bounds[1],
+                at_least=low,
+                at_most=high,
+                **said,
             )
 
     def judge_quality(self) -> None:
-        """App. F: does a longer range go with the better text, over all networks of a level?"""
+        """App. F and Sec. 5.2: does a longer range go with the better text, over all networks of a level?"""
         for level in EXPERIMENTS if self.selection.found else ():
             for part, pair in RELATIONS.items():
                 judge(
@@ -82,7 +93,29 @@ class Statements:
                     fewest=0,
                     profile=self.profile,
                     note="rank correlation over networks",
+                    remark=part in REMARKS,
                 )
+        if self.selection.found:
+            undecided(
+                "shen-quality",
+                part="paragraphs of one topic go with the long range",
+                reason=UNMET,
+                sentence="no count here tells whether a paragraph keeps one topic",
+            )
+
+
+def refutes_nothing(asked: Asked, numbers: Floats) -> bool:
+    """Would the part differ, on networks whose failure refutes nothing?"""
+    low, high = asked.bounds
+    return bool(asked.smaller and len(numbers)) and decide(list(numbers), low, high).found == "differs"
+
+
+def told(asked: Asked, numbers: Floats) -> str:
+    """What was measured, and what was asked for."""
+    low, high = asked.bounds
+    bounds = {"at least": low, "at most": high}
+    wanted = " and ".join(f"{name} {bound:g}" for name, bound in bounds.items() if bound is not None)
+    return f"{np.nanmin(numbers):.2g} to {np.nanmax(numbers):.2g}, asked for: {wanted}"
 
 
 def table(networks: Networks, number: Number) -> Floats:

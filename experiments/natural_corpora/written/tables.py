@@ -12,7 +12,7 @@ from experiments.natural_corpora.written.runs import LONG, MIDDLE, SHORT, Networ
 from experiments.natural_corpora.written.selection import PROSE, Selection
 from lib.models.catalogue import NAMES
 from lib.report.gate import usual_budget
-from lib.report.page import markdown_table, mean_and_span, table
+from lib.report.page import Column, markdown_table, mean_and_span, table
 
 LEVELS = ("character", "word")
 SHOWN = ("lstm", "transformer", "mamba")
@@ -114,21 +114,30 @@ def _change(losses: Mapping[tuple[int, float, int], float], epochs: int, asked: 
 
 
 def table_of_quality(networks: Iterable[tuple[Network, Runs]]) -> str:
-    """Every network: its loss, the distance from which half is lost, and the quality of what it writes, in per cent."""
+    """Every network: its loss, the distance at which half is lost, and the quality of what it writes, in per cent.
 
-    def quality(name: str) -> Callable[[WrittenRun], float]:
-        return lambda run: np.nan if run.result["quality"][name] is None else 100 * run.result["quality"][name]
+    Last, the quality of the texts that tested them, which are real.
+    """
 
-    return table(
-        [
-            ("network", lambda row: _name(row[0]) + (f", {TEXTS[row[0].text]}" if row[0].text in PROSE else "")),
-            ("nats per character", _mean(lambda run: run.loss, ".3f")),
-            ("half is lost at", _mean(lambda run: run.half_distance, ".0f")),
-            *((name, _mean(quality(name), ".1f")) for name in MEASURES),
-            ("characters per second", _mean(_speed, ",.0f")),
-        ],
-        networks,
-    )
+    def quality(name: str, whose: str = "quality") -> Callable[[WrittenRun], float]:
+        return lambda run: np.nan if run.result[whose][name] is None else 100 * run.result[whose][name]
+
+    def own(row: tuple[Network, Runs]) -> str:
+        return f", {TEXTS[row[0].text]}" if row[0].text in PROSE else ""
+
+    some = list(networks)
+    columns: list[Column] = [
+        ("network", lambda row: _name(row[0]) + own(row)),
+        ("nats per character", _mean(lambda run: run.loss, ".3f")),
+        ("half is lost at", _mean(lambda run: run.half_distance, ".0f")),
+        *((name, _mean(quality(name), ".1f")) for name in MEASURES),
+        ("characters per second", _mean(_speed, ",.0f")),
+    ]
+    real = {network.text: (network, runs[:1]) for network, runs in some if runs}
+    measured = [_mean(quality(name, "quality_of_test"), ".1f") for name in MEASURES]
+    rows = [[cell(row) for _, cell in columns] for row in some]
+    rows += [["real text" + own(row), None, None, *(cell(row) for cell in measured), None] for row in real.values()]
+    return markdown_table([head for head, _ in columns], rows)
 
 
 def table_of_relations(selection: Selection) -> str:

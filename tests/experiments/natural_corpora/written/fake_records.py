@@ -48,7 +48,8 @@ def record(
             "lags": LAGS.tolist(),
             "written": curve(values, seed),
             "read": curve(READ, seed + 100),
-            "quality": {"spelling": 0.5, "brackets": None, **quality},
+            "quality": {"spelling": 0.5, "brackets": None, "titles": None, **quality},
+            "quality_of_test": dict.fromkeys(("spelling", "brackets", "quotes", "titles", "repeated", "read"), 0.25),
         },
     }
 

@@ -21,9 +21,9 @@ EXPONENTIAL = WORDS_ALONE + 0.02 * np.exp(-LAGS / 20)
 CONSTANT = EXPONENTIAL + 3e-4
 
 
-def statements(*records: Iterable[dict[str, Any]]) -> Statements:
+def statements(*records: Iterable[dict[str, Any]], profile: str = "laptop") -> Statements:
     found = written_runs(one for some in records for one in some)
-    return Statements(Selection(found, frozenset(found)))
+    return Statements(Selection(found, frozenset(found)), profile)
 
 
 class Recorded:
@@ -32,9 +32,17 @@ class Recorded:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.found: dict[str, str] = {}
         self.reasons: dict[str, str] = {}
+        self.remarks: set[str] = set()
         monkeypatch.setattr(judged, "judge", self)
+        monkeypatch.setattr(judged, "undecided", self.undecided)
 
-    def __call__(self, claim: str, cases: Any, *, part: str, plateau: Any = None, **asked: Any) -> str:
+    def undecided(self, claim: str, *, part: str, reason: str, sentence: str, **said: Any) -> None:
+        self.found[part], self.reasons[part] = "undecided", sentence
+
+    def __call__(
+        self, claim: str, cases: Any, *, part: str, plateau: Any = None, remark: bool = False, **asked: Any
+    ) -> str:
+        self.remarks |= {part} if remark else set()
         from lib.information.intervals import Interval
         from lib.report.verdicts import decide
 
@@ -78,8 +86,21 @@ def test_each_statement_has_a_curve_that_agrees_and_one_that_differs(
 ) -> None:
     for values, expected in ((agrees, "agrees"), (differs, "differs")):
         verdicts.found.clear()
-        statements(lstms(values, level)).judge("shen-fig2")
+        statements(lstms(values, level), profile="paper").judge("shen-fig2")
         assert verdicts.of(part) == expected
+
+
+def test_networks_smaller_than_the_papers_that_fail_refute_nothing(verdicts: Recorded) -> None:
+    grants = ("LSTMs of characters capture the short range", "LSTMs of characters keep information")
+    denies = ("LSTMs of characters fall exponentially", "LSTMs of characters have no long range")
+    statements(lstms(0.02 * LAGS**-0.4 * (1 + LAGS / 50) * (LAGS < 500) - 1e-4)).judge("shen-fig2")
+    assert [verdicts.of(part) for part in (*grants, *denies)] == ["undecided"] * 2 + ["differs"] * 2
+    (told,) = [sentence for part, sentence in verdicts.reasons.items() if part.startswith(grants[0])]
+    assert "refutes nothing" in told and "asked for: at least 0.8 and at most 1.25" in told
+    statements(lstms(EXPONENTIAL)).judge("shen-fig2")
+    assert verdicts.of(grants[0]) == "agrees"  # that they have it counts
+    statements(transformers(EXPONENTIAL, deep=WORDS_ALONE), lstms(READ)).judge("shen-fig3bc")
+    assert "differs" not in [found for part, found in verdicts.found.items() if "Transformer" in part]
 
 
 def transformers(
@@ -96,12 +117,18 @@ def test_transformers_are_held_against_lstms_of_the_same_level(verdicts: Recorde
     statements(transformers(READ), lstms(EXPONENTIAL)).judge("shen-fig3bc")
     assert verdicts.of("Transformers of characters follow the text further") == "agrees"
     assert verdicts.of("Transformers of characters capture the intermediate range") == "agrees"
-    assert verdicts.of("Transformers of characters with three layers") == "agrees"
     assert verdicts.of("Transformers of words follow the text further") == "undecided"  # none has run
     verdicts.found.clear()
-    statements(transformers(EXPONENTIAL, deep=WORDS_ALONE), lstms(READ)).judge("shen-fig3bc")
+    statements(transformers(EXPONENTIAL, deep=WORDS_ALONE), lstms(READ), profile="paper").judge("shen-fig3bc")
     assert verdicts.of("Transformers of characters follow the text further") == "differs"
-    assert verdicts.of("Transformers of characters with three layers") == "differs"
+
+
+def test_a_tail_is_asked_of_transformers_of_words_alone(verdicts: Recorded) -> None:
+    for deep, expected in ((READ, "agrees"), (WORDS_ALONE, "differs")):
+        verdicts.found.clear()
+        statements(transformers(READ, deep=deep, level="word"), profile="paper").judge("shen-fig3bc")
+        assert verdicts.of("Transformers of words with three layers") == expected
+    assert not [part for part in verdicts.found if "characters with three layers" in part]
 
 
 def test_a_long_correlation_length_of_little_information_is_spurious(verdicts: Recorded) -> None:
@@ -164,12 +191,27 @@ def test_nothing_is_judged_where_nothing_has_run(verdicts: Recorded) -> None:
 
 
 def test_networks_too_large_for_a_laptop_are_judged_where_they_have_run(verdicts: Recorded) -> None:
-    statements(lstms(EXPONENTIAL)).judge("shen-fig2")
-    assert not [part for part in verdicts.found if "1024" in part]
+    statements(lstms(EXPONENTIAL), transformers(READ)).judge("shen-fig2")
+    statements(lstms(EXPONENTIAL), transformers(READ)).judge("shen-fig3bc")
+    large = {part for part, sentence in verdicts.reasons.items() if sentence.startswith("no network of this width")}
+    assert large == {
+        "LSTMs of characters of width 1024 and more overestimate the short range, to plateau",
+        "LSTMs of words of width 2048 are twice too high at all distances, to plateau",
+        "LSTMs of words of width 2048 have a tail to 150, to plateau",
+        "Transformers of characters of width 512 have a tail that is too high, to plateau",
+    }
+    assert {verdicts.found[part] for part in large} == {"undecided"}
     for factor, expected in ((1.2, "agrees"), (0.8, "differs")):
         verdicts.found.clear()
         statements(lstms(EXPONENTIAL), trained(factor * READ, "lstm", 1024, loss=1.2)).judge("shen-fig2")
         assert verdicts.of("LSTMs of characters of width 1024") == expected
+        statements(transformers(READ), trained(factor * READ, "transformer", 512, loss=1.2)).judge("shen-fig3bc")
+        assert verdicts.of("Transformers of characters of width 512") == expected
+    for values, expected in ((READ, "agrees"), (WORDS_ALONE, "differs")):
+        verdicts.found.clear()
+        words = [*lstms(READ, "word"), *trained(values, "lstm", 2048, level="word", loss=1.2)]
+        statements(words).judge("shen-fig2")
+        assert verdicts.of("LSTMs of words of width 2048 have a tail") == expected
 
 
 def test_planned_networks_are_those_with_three_seeds() -> None:
@@ -216,7 +258,7 @@ def test_quality_goes_with_range_where_it_does_and_not_where_it_does_not(part: s
 
     def networks(order: Iterable[int]) -> Any:
         for width, (place, xi) in enumerate(zip(order, reach, strict=True)):
-            better = {"spelling": 0.3 + 0.05 * place, "brackets": 0.2 + 0.1 * place}
+            better = {"spelling": 0.3 + 0.05 * place, "brackets": 0.2 + 0.1 * place, "titles": 0.2 + 0.1 * place}
             values = READ * (0.3 + 0.08 * width) * np.exp(-LAGS / xi / 30)
             yield record(values, width=32 * (width + 1), loss=2.0 - 0.1 * place, quality=better)
 
@@ -232,9 +274,20 @@ def test_quality_goes_with_range_where_it_does_and_not_where_it_does_not(part: s
 
 def test_quality_is_judged_at_each_level(verdicts: Recorded) -> None:
     records = [
-        record(READ * 0.1 * n, width=32 * n, loss=2 - 0.1 * n, quality={"spelling": 0.1 * n, "brackets": 0.1 * n})
+        record(
+            READ * 0.1 * n,
+            width=32 * n,
+            loss=2 - 0.1 * n,
+            quality={"spelling": 0.1 * n, "brackets": 0.1 * n, "titles": 0.9 - 0.1 * n},
+        )
         for n in range(1, 8)
     ]
     statements(records).judge_quality()
     assert verdicts.of("spelling goes with the short range, characters") == "agrees"
     assert verdicts.of("spelling goes with the short range, words") == "undecided"
+    assert verdicts.of("balanced titles go with the intermediate range, characters") == "differs"
+    assert verdicts.of("paragraphs of one topic") == "undecided"
+    assert {part.split(",")[0] for part in verdicts.remarks} == {
+        "closed brackets go with the intermediate range",
+        "a smaller loss goes with a longer range",
+    }
