@@ -108,12 +108,13 @@ class Statements:
                 plateau = all_ways(*(self.gate(name, own[name], axis) for name in names))
                 if not plateau.reached and not isinstance(sizes, Mapping) and len(rows) == len(sizes) > 1:
                     rows, plateau = self._by_size(rows, names, sizes, axis, asked)
-            given: dict[str, Any] = {"part": f"{statement}, {condition}", "condition": condition, "plateau": plateau}
+            told = PLATEAU if condition == PLATEAU else PRINTED
+            given: dict[str, Any] = {"part": f"{statement}, {condition}", "condition": told, "plateau": plateau}
             if condition != PLATEAU and FORGET in usual:
                 other = np.atleast_2d(numbers(self.networks(FORGET if condition == PRINTED else PRINTED, axis), seeds))
                 here, there = (decide(list(some), **_bounds(asked)).found for some in (rows, other))
                 alone = here == "differs" and there != "differs"
-                given |= {"condition": PRINTED, "remark": asked.get("remark", False) or alone}
+                given["remark"] = asked.get("remark", False) or alone
             judge(claim, rows, profile=self.profile, explanation=explanation, **{**asked, **given})
 
     def _by_size(
