@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from experiments.pixels_and_characters.networks import READERS
 from experiments.pixels_and_characters.runs import (
     CharacterRun,
@@ -99,6 +101,23 @@ def table_of_attention(groups: Mapping[str, Sequence[ReadingRun]]) -> str:
         rows.append([name, len(seen), *cells])
     head = ["network", "seeds", "share of ten states: untrained, trained; if equal", "entropy, nats: the same"]
     return markdown_table(head, rows)
+
+
+def attention_told(runs: Sequence[ReadingRun]) -> str:
+    """What training does to attention on characters, in words."""
+    seen = [run for run in runs if run.inside("before") and run.inside("after")]
+    if not seen:
+        return f"Attention on characters: {NOT_YET} recorded."
+    (spread, then), (share, later) = (
+        [float(np.mean([run.inside(when)[number] for run in seen])) for when in ("before", "after")]
+        for number in ("entropy", "top")
+    )
+    fewer = "fewer" if then < spread else "no fewer"
+    same = "more" if later > share else "not more"
+    return (
+        f"On characters each step attends to {fewer} states after training (entropy {spread:.1f} to {then:.1f} nats), "
+        f"and {same} to the same ten ({100 * share:.0f} to {100 * later:.0f} % of all attention)."
+    )
 
 
 def table_of_live(images: Iterable[PixelRun], text: Iterable[CharacterRun]) -> str:

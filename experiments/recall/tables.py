@@ -74,7 +74,8 @@ def choice(copying: Runs, denoising: Runs, delay: int = 100) -> str:
     if any(len(runs) < SEEDS for runs in cells.values()):
         return f"{told}."
     copied, apart = _solved(cells["first come", "copy"]), not any(r.succeeded for r in cells["first come", "denoise"])
-    ending = "copy does not test what is chosen" if copied else "copy is not solved by what comes first alone"
+    ending = "copy is not solved by what comes first alone"
+    ending = "copy does not tell screening from first come" if copied else ending
     tested = apart and _solved(cells["screening", "denoise"])
     return f"{told}. So {ending}, and denoise {'does' if tested else 'does not show a difference in every seed'}."
 

@@ -17,6 +17,7 @@ LOOKING = 3.0  # times as much attention on the symbols as before training
 FIGURE3 = (15, 15, 3)  # buffer that is held, relevant set that is held, and the size that is too small
 BEYOND_ZERO = 1e-6  # nats per 100 steps: an interval from there on does not hold zero
 OF_EITHER_KIND = 0.5  # "most states": share that is relevant or not, and not between
+NOT_RELEVANT = 0.5  # share that is not; before training it is none. Set after the numbers had been seen
 APPROXIMATED = 0.9  # cosine of the gradient without the weights of states that are not relevant, and the exact one
 LONG_ENOUGH = 8  # the smallest relevant set that is said to be stable
 
@@ -98,6 +99,7 @@ def judge_heat_maps(runs: Iterable[RecallRun], number: str = "on_symbols") -> st
 def judge_relevance(runs: Iterable[RecallRun], without: str = "other") -> dict[str, str]:
     """End of Remark 6: most states are relevant or not, and the gradient is about that without the latter; by part.
 
+    Before training all states are relevant, so that both kinds together pass; hence the latter are judged alone too.
     Of full attention alone: a screened set has no weights on most states. without: "other", or "random" for as many
     states drawn at random in their place.
     """
@@ -111,12 +113,16 @@ def judge_relevance(runs: Iterable[RecallRun], without: str = "other") -> dict[s
         found = run.inside("after")["relevance"]
         return float(found["relevant"] + found["other"])
 
+    def other(run: RecallRun) -> float:
+        return float(run.inside("after")["relevance"]["other"])
+
     def cosine(run: RecallRun) -> float:
         found = run.inside("after")["relevance"][f"without_{without}"]
         return np.nan if found is None else float(found[1])
 
     asked = {
         "states of either kind": (either, OF_EITHER_KIND, "most states are neither relevant nor not"),
+        "states that are not relevant": (other, NOT_RELEVANT, "few states are hardly looked at, as before training"),
         "gradient through relevant states": (cosine, APPROXIMATED, "states that are hardly looked at carry gradient"),
     }
     return {

@@ -141,6 +141,42 @@ def test_a_printed_number_lies_in_the_interval_of_our_agents_or_not(recorded: An
     assert found["MemoryS13, MemLSTM"] == found["MemoryS13, RelLSTM"] == "differs"
 
 
+def test_printed_gaps_are_much_higher_in_several_places_or_not(recorded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert statements.judge_printed_transfer() == "differs"
+    found = recorded()["printed: RelLSTM much higher in several larger places"]
+    assert found["remark"] and found["measured"] == 1 and "DoorKey +0.13" in found["sentence"]
+
+
+@pytest.mark.parametrize(("ahead", "outcome"), [(3, "agrees"), (2, "differs")])
+def test_three_printed_gaps_beyond_noise_are_several(ahead: int, outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    some = list(statements.PAIRS)[:ahead]
+    told = lambda task: {("test", "MemLSTM"): 0.3, ("test", "RelLSTM"): 0.5 if task in some else 0.39}  # noqa: E731
+    monkeypatch.setattr(statements, "printed", told)
+    assert statements.judge_printed_transfer() == outcome
+
+
+@pytest.mark.parametrize(
+    ("lstm", "profile", "outcome"),
+    [
+        ((0.93, 0.94, 0.92), "laptop", "reduced"),
+        ((0.93, 0.94, 0.92), "paper", "holds"),
+        ((0.30, 0.31, 0.32), "paper", "differs"),  # the control: one that does not learn
+        ((0.30, 0.31, 0.32), "laptop", "undecided"),
+        ((0.30, 0.94, 0.60), "paper", "undecided"),
+        ((0.93, 0.94), "paper", "undecided"),
+    ],
+)
+def test_an_lstm_does_as_well_or_not(lstm: Sequence[float], profile: str, outcome: str, recorded: Any) -> None:
+    attending = [*agents("Memory", "rel_lstm", ABOVE), *agents("Memory", "mem_lstm", ABOVE)]
+    without = agents("Memory", "lstm", ABOVE, memory="steps")  # another agent, which does not count
+    statements.judge_recurrent(agent_runs([*attending, *agents("Memory", "lstm", lstm), *without]), profile)
+    assert recorded()["where they learned: an LSTM without attention does as well"]["outcome"] == outcome
+
+
+def test_without_an_lstm_nothing_is_said_of_it(recorded: Any) -> None:
+    assert statements.judge_recurrent(everything(ABOVE), "paper") == "undecided"
+
+
 def test_without_agents_the_claim_is_open(recorded: Any) -> None:
     judge_trained({}, "laptop")
     assert {one["outcome"] for one in recorded().values()} == {"undecided"} and len(recorded()) == 2

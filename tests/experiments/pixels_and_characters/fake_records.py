@@ -35,7 +35,7 @@ def text_record(architecture: str, bits: float, seed: int = 0, *, top: float | N
 
 def spread(top: float) -> dict[str, Any]:
     """How attention is spread, as `attention.spread` has it."""
-    shares = {"entropy": 3.0, "uniform_entropy": 3.7, "top": top, "uniform_top": 0.2}
+    shares = {"entropy": 3.0 - top, "uniform_entropy": 3.7, "top": top, "uniform_top": 0.2}
     return {"by_lag": [0.04] * 25, **shares}
 
 

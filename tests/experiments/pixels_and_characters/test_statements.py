@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.pixels_and_characters import statements
+from experiments.pixels_and_characters import statements, tables
 from experiments.pixels_and_characters.runs import character_runs, pixel_runs
 from tests.experiments.pixels_and_characters.fake_records import FLOORS, image_record, text_record
 
@@ -90,11 +90,27 @@ def test_attention_has_to_be_more_concentrated_than_before_training(recorded):
     images = {"order": "rows", "together": 7, "side": 28}
     trained = pixel_runs(image_record("mem_rnn", 0.9, seed, top=0.4, **images) for seed in range(3))
     assert statements.judge_concentration(statements.attention_of_pixels(trained), part) == "agrees"
+    assert recorded[part].remark and recorded[part].outcome == "reduced"
     untrained = statements.judge_concentration(statements.attention_of_pixels(trained), part, when="before")
-    assert untrained == "differs"
+    assert untrained == "undecided" and "states nothing that could differ" in recorded[part].sentence
+    assert recorded[part].remark
     some = pixel_runs(image_record("mem_rnn", 0.9, seed, top=top, **images) for seed, top in enumerate((0.4, 0.2, 0.4)))
     assert statements.judge_concentration(some, part) == "undecided"
     assert statements.judge_concentration([], part) == "undecided"
+
+
+def test_each_step_has_to_attend_to_fewer_states_than_before_training(recorded):
+    part = "figure 7, characters"
+    runs = character_runs(text_record("mem_rnn", 2.3, seed, top=0.4) for seed in range(3))
+    assert statements.judge_fewer_states(runs, part) == "agrees"
+    assert recorded[f"{part}: fewer states at a step"].remark
+    told = tables.attention_told(runs)
+    assert "to fewer states after training (entropy 2.8 to 2.6 nats), and more to the same" in told
+    # negative controls: as untrained, and more spread out than before
+    assert statements.judge_fewer_states(runs, part, when="before") == "differs"
+    wide = character_runs(text_record("mem_rnn", 2.3, seed, top=0.1) for seed in range(3))
+    assert statements.judge_fewer_states(wide, part) == "differs"
+    assert statements.judge_fewer_states([], part) == "undecided"
 
 
 def test_networks_are_compared_seed_by_seed():

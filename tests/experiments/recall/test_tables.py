@@ -88,7 +88,7 @@ def test_first_come_solves_copy_and_not_denoise() -> None:
     denoised = cell("rel_rnn", task="denoise", success=5000)
     failing = cell("rel_rnn", task="denoise", updates=9000, accuracy=0.4, **FIRST)
     told = tables.choice(copying, runs(denoised, failing))
-    assert told.endswith("copy does not test what is chosen, and denoise does.")
+    assert told.endswith("copy does not tell screening from first come, and denoise does.")
     # negative controls: first come solves denoise too; screening does not; first come does not copy
     other = runs(denoised, cell("rel_rnn", task="denoise", success=5000, **FIRST))
     assert "denoise does not show a difference" in tables.choice(copying, other)

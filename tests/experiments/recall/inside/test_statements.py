@@ -17,10 +17,13 @@ def looked_back(relevant=0.3, other=0.5, cosine=0.97, random=0.5, **said: Any):
 
 def test_most_states_are_of_a_kind_and_carry_the_gradient():
     kinds, carried = "states of either kind", "gradient through relevant states"
-    assert statements.judge_relevance(looked_back()) == {kinds: "agrees", carried: "agrees"}
+    without = "states that are not relevant"
+    assert statements.judge_relevance(looked_back()) == {kinds: "agrees", without: "agrees", carried: "agrees"}
     # negative controls
     assert statements.judge_relevance(looked_back(relevant=0.2, other=0.2))[kinds] == "differs"
     assert statements.judge_relevance(looked_back(cosine=0.4))[carried] == "differs"
+    untrained = statements.judge_relevance(looked_back(relevant=1.0, other=0.0, cosine=None))
+    assert untrained == {kinds: "agrees", without: "differs", carried: "undecided"}
     assert statements.judge_relevance(looked_back(), without="random")[carried] == "differs"
     # nothing is left out, trainings that still move, and screened sets say nothing
     assert statements.judge_relevance(looked_back(cosine=None))[carried] == "undecided"
