@@ -29,6 +29,7 @@ from experiments.gaussians.runs import (
 from experiments.gaussians.sizes import SIZES
 from experiments.gaussians.statements import clock, collapse
 from experiments.gaussians.statements.length import Floats, length_slopes, plateau, relative, usual_runs
+from experiments.gaussians.words import budgets, budgets_in_words
 from lib.information.intervals import Interval, seed_mean
 from lib.report.page import Column, listed, markdown_table, mean_and_span, table
 from lib.training.settings import FitSettings
@@ -153,13 +154,14 @@ def clock_table(runs: Runs, copies: int = clock.COPIES) -> str:
         *_at_lengths(clock.LENGTHS, shares),
         ("rise", lambda row: clock.rise_of(models, row[0])),
         (r"slope of $\ln$ KL", slope),
+        ("epochs, rate, by length", lambda row: budgets_in_words(budgets(row[1]))),
         ("plateau, by length", grade),
     ]
     return table(columns, models.items())
 
 
 def room_table(runs: Runs) -> str:
-    """Mamba with learned positions: what a state has room for, and how far its KL lies above that of the largest."""
+    """Mamba with learned positions: the linear room of a state, and how far its KL lies above that of the largest."""
     rows = []
     for copies, length, state in clock.SMALLER:
         models = clock.with_clock(runs, "learned", copies)
@@ -170,7 +172,7 @@ def room_table(runs: Runs) -> str:
         bound = linear_loss(layers, copies, clock.CHANNELS * state)
         rows.append([length, copies, clock.CHANNELS * state, copies * numbers_needed(layers),
                      f"{clock.room(copies, length, state):.2g}", f"{bound:.3f}", share, seed_mean(above)])  # fmt: skip
-    head = ["$L$", "copies", "numbers scanned", "needed for 99 %", "room", "lost by a linear state of that size",
+    head = ["$L$", "copies", "numbers scanned", "needed for 99 %", "linear room", "lost by a linear state of that size",
             "KL / KL of N(0, 1)", "above the largest state"]  # fmt: skip
     return markdown_table(head, sorted(rows, key=lambda row: float(row[4])))
 
@@ -189,7 +191,15 @@ def capacity_table(runs: Runs) -> str:
                 there = numbers / (copies * numbers_needed(layers))
                 rows.append([length, copies, numbers, f"{there:.2g}", f"{best:.2f}", f"{bits:,.0f}",
                              mean_and_span(shares, ".2f")])  # fmt: skip
-    head = ["$L$", "copies", "numbers scanned", "room", "best linear state", "bits, over what there is", "captured"]
+    head = [
+        "$L$",
+        "copies",
+        "numbers scanned",
+        "linear room",
+        "best linear state",
+        "bits, over what there is",
+        "captured",
+    ]
     return markdown_table(head, sorted(rows, key=lambda row: float(row[3])))
 
 

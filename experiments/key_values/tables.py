@@ -8,6 +8,7 @@ from statistics import fmean
 import numpy as np
 
 from experiments.key_values.runs import EXPERIMENT, FactRun, Runs, deciding, lengths, networks, plateau
+from experiments.key_values.statements import HALF
 from experiments.key_values.yardsticks import like_keys
 from lib.report.page import Column, mean_and_span, table
 
@@ -41,11 +42,36 @@ def answer(runs: Iterable[FactRun]) -> str:
         return f"No network is recorded yet: `python -m lib sweep {EXPERIMENT}` trains them."
     longest = lengths(everything)[-1]
     there = [
-        f"{network.name} {fmean(run.share for run in own):.0%}"
+        f"{network.name} {fmean(run.share for run in own):.0%}{_caveat(everything, own)}"
         for network in networks(everything)
         if (own := deciding(everything, network, longest))
     ]
     return f"Of the facts that can be recalled in documents of {longest} pairs: {', '.join(there)}."
+
+
+def lost(runs: Iterable[FactRun]) -> str:
+    """Which networks lose what is old in the longest documents, and which lose rare keys at any age, in words."""
+    everything = list(runs)
+    if not everything:
+        return ""
+    longest = lengths(everything)[-1]
+    by_age: dict[bool, list[str]] = {True: [], False: []}
+    for network in networks(everything):
+        shares = [x for run in deciding(everything, network, longest) if not np.isnan(x := run.forgotten)]
+        if shares:
+            by_age[fmean(shares) > HALF].append(f"{network.name} ({fmean(shares):.0%})")
+    told = [
+        f"{what}: {', '.join(names)}"
+        for what, names in (("mostly what is old", by_age[True]), ("mostly rare keys, at any age", by_age[False]))
+        if names
+    ]
+    return f"What is lost in documents of {longest} pairs, with the share that is lost by age: {'; '.join(told)}."
+
+
+def _caveat(runs: Runs, own: Runs) -> str:
+    if len(own) == 1:
+        return " (one seed)"
+    return "" if plateau(runs, [(own[0].network, own[0].pairs)]).reached else " (not at a plateau)"
 
 
 def _keys(run: FactRun) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,15 @@ from scipy.stats import rankdata
 
 from experiments.text_information.runs import FROM, TextRun
 from lib.information.intervals import UNKNOWN, Interval
+from lib.report import claims
 from lib.report.gate import Plateau, Training, plateau_of
-from lib.report.verdicts import judge
+from lib.report.verdicts import TOO_WIDE, UNMET, judge, judge_printed
 from lib.training.settings import FitSettings
 
 Floats = NDArray[np.float64]
 FEWEST = 5  # models in a rank correlation
 EXPONENTS = np.linspace(-0.5, 1.5, 401)  # tried for a power law in I itself
+SMALLER = "what a model smaller than the paper's is expected to find (rule 10)"
 
 
 def exponent(run: TextRun, estimator: str, ratio: int = 2) -> Interval:
@@ -72,6 +74,11 @@ def rank_correlation(quality: ArrayLike, values: ArrayLike, resampled: ArrayLike
         for column in drawn[kept].T
     ]
     return _interval(_spearman(order[kept], measured[kept]), np.array(replicates))
+
+
+def with_exponent(runs: Sequence[TextRun], estimator: str) -> list[TextRun]:
+    """Those that enter `exponent_against_quality`."""
+    return [run for run in runs if run.law(estimator) is not None]
 
 
 def exponent_against_quality(runs: Sequence[TextRun], estimator: str) -> Interval:
@@ -143,6 +150,44 @@ def _training(run: TextRun) -> Training:
 def judge_measured(claim: str, measured: Interval, **asked: Any) -> str:
     """`judge` an interval over documents: of one model, which has no seeds."""
     return judge(claim, measured, fewest=0, **asked)
+
+
+def judge_exponent(claim: str, measured: Interval, printed: float, *, widest: float, **asked: Any) -> str:
+    """`judge_printed`, but an exponent that lies below the printed one is undecided: a smaller model finds less."""
+    if measured.known and measured.high < printed and _counts(asked):
+        return _expected(claim, f"{measured:.2f}, below the printed {printed:g}", asked)
+    return judge_printed(claim, measured, printed, widest=widest, **asked)
+
+
+def judge_agreement(claim: str, difference: Interval, most: float, **asked: Any) -> str:
+    """Direct less vCLUB within `most`; undecided where vCLUB is smaller by more, as a smaller model makes it."""
+    if difference.known and difference.low > most and _counts(asked):
+        return _expected(claim, f"{difference:.2f}, asked for: at most {most:g} either way", asked)
+    return judge_measured(claim, difference, at_least=-most, at_most=most, **asked)
+
+
+def judge_far(claim: str, measured: Interval, printed: float, *, widest: float, **asked: Any) -> str:
+    """`judge_printed`, but an interval that is wider than `widest` decides nothing, also where it misses the number."""
+    if measured.known and measured.high - measured.low > widest:
+        told = f"{measured:.2f}, wider than {widest:g}, against {printed:g}"
+        claims.undecided(claim, reason=TOO_WIDE, sentence=told, **_said(asked))
+        return "undecided"
+    return judge_printed(claim, measured, printed, widest=widest, **asked)
+
+
+def _counts(asked: Mapping[str, Any]) -> bool:
+    """The gate has nothing against it."""
+    plateau = asked.get("plateau")
+    return plateau is None or plateau.reached
+
+
+def _expected(claim: str, sentence: str, asked: Mapping[str, Any]) -> str:
+    claims.undecided(claim, reason=UNMET, sentence=f"{sentence}: {SMALLER}", **_said(asked))
+    return "undecided"
+
+
+def _said(asked: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in asked.items() if key not in ("plateau", "explanation")}
 
 
 def _relative(after: Floats, before: Floats) -> Floats:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from experiments.text_information.quality import Line
-from experiments.text_information.runs import Curve, TextRun
+from experiments.text_information.runs import FROM, Curve, TextRun
 from experiments.text_information.statements import exponent
 from lib.information.intervals import UNKNOWN, Interval
 from lib.report.page import Column, markdown_table, table
@@ -65,6 +65,43 @@ def later_table(run: TextRun, firsts: Sequence[int]) -> str:
             told = [None if law is None else _bracketed(Interval(law.exponent, *law.interval)) for law in laws]
             rows.append([name, *told])
     return markdown_table(heads, rows)
+
+
+def from_later(run: TextRun, estimator: str, printed: float, first: int = 8) -> str:
+    """The exponent if the fit begins at `first` tokens, and whether its interval holds the printed one, in words."""
+    curve = run.curve(estimator)
+    law = None if curve is None else curve.beyond(first).fit
+    if law is None:
+        return f"no exponent from L = {first} tokens on"
+    held = law.interval[0] <= printed <= law.interval[1]
+    told = _bracketed(Interval(law.exponent, *law.interval))
+    return f"from L = {first} tokens on {told}, which {'holds' if held else 'does not hold'} {printed:g}"
+
+
+def growth_table(runs: Sequence[TextRun]) -> str:
+    """The estimate at the longest L over that at 16 characters, by kind of model: from the least to the most."""
+    kinds = {"pretrained": "LSTMs of others", "lstm": "LSTM", "mamba": "Mamba", "transformer": "Transformer"}
+    rows = []
+    for family, name in kinds.items():
+        own = [run for run in runs if run.family == family]
+        if own:
+            rows.append([name, len(own), *(_grown(own, estimator) for estimator in ("direct", "vclub"))])
+    return markdown_table(["model $q$", "models", "direct", "vCLUB"], rows)
+
+
+def _grown(runs: Sequence[TextRun], estimator: str) -> str:
+    ratios, negative = [], 0
+    for run in runs:
+        curve = run.curve(estimator)
+        kept = None if curve is None else curve.beyond(FROM / run.token_length)
+        if kept is not None and kept.lengths.size:
+            first, last = (float(kept.means[place]) for place in (0, -1))
+            if first > 0 and last > 0:
+                ratios.append(last / first)
+            else:
+                negative += 1
+    reach = f"{min(ratios):.1f}" + (f" to {max(ratios):.1f}" if len(ratios) > 1 else "") if ratios else ""
+    return "; ".join(filter(None, (reach, f"{negative} not positive" if negative else ""))) or "–"
 
 
 def extrapolation_table(lines: Mapping[str, Line | None], losses: Sequence[float]) -> str:

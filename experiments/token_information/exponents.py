@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy.typing as npt
 
 from lib.information.corrections import fit_two_point_bias
 from lib.information.decay.fits import fit_power_law
+from lib.report import claims
+from lib.report.verdicts import UNMET, judge
 
 Floats = npt.NDArray[np.float64]
 Interval = tuple[float, float]
@@ -34,6 +37,17 @@ class Exponent:
     def predict(self, lags: npt.ArrayLike) -> Floats:
         """A d^-exponent + constant in nats, shape of `lags`."""
         return np.asarray(self.amplitude * np.asarray(lags, dtype=np.float64) ** -self.exponent + self.constant)
+
+
+def judge_between(claim: str, printed: float, exponents: Sequence[float], *, part: str) -> str:
+    """Is the printed exponent between those of several vocabularies? A remark, undecided for fewer than two of them."""
+    if len(exponents) < 2:
+        told = f"vocabularies that reach a distance of 64: {len(exponents)}, two are asked for"
+        claims.undecided(claim, part=part, reason=UNMET, sentence=told, remark=True)
+        return "undecided"
+    return judge(claim, printed, at_least=min(exponents), at_most=max(exponents), fewest=0, part=part, remark=True,
+                 paper=printed, note="the smaller vocabularies decay faster",
+                 explanation="the exponents of all vocabularies lie on one side of it")  # fmt: skip
 
 
 def power_law_exponent(lags: npt.ArrayLike, curves: npt.ArrayLike, clear: float = CLEAR) -> Exponent:

@@ -17,6 +17,9 @@ from experiments.text_information.statements import (
     exponent,
     exponent_against_quality,
     information_against_quality,
+    judge_agreement,
+    judge_exponent,
+    judge_far,
     judge_measured,
     magnitude,
     power_law_advantage,
@@ -24,6 +27,7 @@ from experiments.text_information.statements import (
 )
 from lib.information.intervals import UNKNOWN, Interval
 from lib.report import claims
+from lib.report.gate import Plateau
 from lib.report.verdicts import UNCONVERGED, UNMET, judge_printed
 from tests.experiments.text_information.fake_records import grid, power, record, world
 
@@ -82,6 +86,36 @@ def test_the_printed_exponent_has_to_lie_in_a_narrow_interval(capsys: pytest.Cap
     assert judge_printed("l2m-bp-law", UNKNOWN, 0.76, **said) == "undecided"
     wide, unknown = capsys.readouterr().out.splitlines()[-2:]
     assert "(here): interval too wide" in wide and "(here): precondition not met" in unknown
+
+
+def test_less_than_the_paper_found_is_what_a_smaller_model_is_expected_to_find_and_more_differs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said: dict[str, Any] = {"part": "here", "widest": 0.3, "explanation": "weaker"}
+    right, less, more = (exponent(run_of(direct=power(2.27, beta)), "direct") for beta in (0.76, 0.5, 0.9))
+    assert judge_exponent("l2m-bp-law", right, 0.76, **said) == "agrees"
+    assert judge_exponent("l2m-bp-law", less, 0.76, **said) == "undecided"
+    assert "precondition not met: 0.50" in capsys.readouterr().out
+    assert judge_exponent("l2m-bp-law", more, 0.76, **said) == "differs"
+    late = {"condition": "to plateau", "plateau": Plateau(False, UNCONVERGED, "twice the budget gains")}
+    assert judge_exponent("l2m-bp-law", less, 0.76, **said, **late) == "undecided"
+    assert "twice the budget gains" in capsys.readouterr().out  # the gate comes first
+    told: dict[str, Any] = {"part": "here", "explanation": "they scale differently"}
+    for difference, verdict in ((0.02, "agrees"), (0.3, "undecided"), (-0.3, "differs")):
+        found = Interval(difference, difference - 0.03, difference + 0.03)
+        assert judge_agreement("l2m-two-estimators", found, 0.1, **told) == verdict
+        if verdict != "agrees":
+            refused("l2m-two-estimators", found, at_least=-0.1, at_most=0.1)
+
+
+def test_a_wide_interval_decides_nothing_on_either_side_of_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    said: dict[str, Any] = {"part": "here", "widest": 0.5, "explanation": "better models do not lead there"}
+    for ends in ((-0.3, 0.70), (-0.3, 0.72)):
+        assert judge_far("l2m-bp-law", Interval(0.2, *ends), 0.71, **said) == "undecided"
+        assert "interval too wide" in capsys.readouterr().out
+    assert judge_far("l2m-bp-law", Interval(0.5, 0.4, 0.70), 0.71, **said) == "differs"
+    assert judge_far("l2m-bp-law", Interval(0.7, 0.5, 0.8), 0.71, **said) == "agrees"
+    assert judge_far("l2m-bp-law", UNKNOWN, 0.71, **said) == "undecided"
 
 
 @pytest.mark.parametrize("ratio", [3, 4])

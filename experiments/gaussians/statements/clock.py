@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.gaussians.baselines import numbers_needed
-from experiments.gaussians.runs import GaussianRun, Model, Models, by_seed, model_of
+from experiments.gaussians.baselines import baselines, numbers_needed
+from experiments.gaussians.runs import EARLY, GaussianRun, Model, Models, by_seed, model_of
 from experiments.gaussians.statements.bounds import Range, judge_ranges, share_left
 from experiments.gaussians.statements.collapse import (
     COLLAPSE,
@@ -45,6 +45,7 @@ CHANNELS = 128  # of the two layers of Mamba and Mamba2 2x32 together
 LEARNED = 0.5  # of the KL of N(0, 1), which a network that has learned is below
 MORE = 0.05  # of the KL of N(0, 1): what counts as more or less
 FLOOR = 0.1 * DEGRADES  # of it, what the gate lets a training change: what lies higher is off the floor
+WINDOW = 128  # tokens of the exact predictor that GPT2 is held to
 EXPLAINED = 0.75  # of ln KL, by a line that deserves the name of a collapse
 GPT2, MAMBA, MAMBA2 = "gpt2-2x32", "mamba-2x32", "mamba2-2x32"
 SMALLER = [(8, length, state) for length in LENGTHS for state in STATES[:-1]] + [(16, 256, 1), (16, 256, 4)]
@@ -91,6 +92,21 @@ def rises(models: Models, wanted: Iterable[Model], lengths: Sequence[int] = LENG
     return {model: np.diff(by_seed(models.get(model, {}), relative, ends, SEEDS), axis=0)[0] for model in wanted}
 
 
+def exact_rise(window: int, lengths: Sequence[int] = LENGTHS) -> float:
+    """The rise of an exact predictor that sees the last `window` tokens."""
+    shares = []
+    for length in (min(lengths), max(lengths)):
+        line = baselines(round(math.log(length, 4)), windows=(window,))
+        shares.append(line.windows[window].mean() / line.independent.mean() if window in line.windows else 0.0)
+    return float(shares[1] - shares[0])
+
+
+def rise_along(run: GaussianRun) -> float:
+    """KL over that of N(0, 1) on the second half of the positions, minus that on the first 16."""
+    alone = baselines(round(math.log(run.length, 4)), windows=()).independent
+    return run.late / float(alone[run.length // 2 :].mean()) - run.early / float(alone[:EARLY].mean())
+
+
 def judge_lengths(runs: Sequence[GaussianRun], profile: str) -> None:
     """Rules 1 to 4: what KL does with the length, each architecture as published and then all with the same clock."""
     every = _eight(runs)
@@ -117,6 +133,8 @@ def judge_lengths(runs: Sequence[GaussianRun], profile: str) -> None:
     note = "share of the KL of N(0, 1) at L = 256 minus that at 16"
     flat: dict[str, Any] = {"at_least": -DEGRADES, "at_most": DEGRADES, "note": note}
     judged(rising(published), published, "GPT2: flat in L", "it rises with the length", **flat)
+    judged(rising(published), published, f"GPT2: flatter than an exact window of {WINDOW} tokens",
+           "that window rises less", at_most=exact_rise(WINDOW), note=note, remark=True)  # fmt: skip
     shares = {f"{model}, L = {length}": share(model, length) for model in published for length in LENGTHS}
     judged(shares, published, "GPT2: it has learned, at every length", "it has hardly learned at some length",
            at_most=LEARNED, note="KL over that of N(0, 1)")  # fmt: skip
@@ -143,9 +161,28 @@ def judge_lengths(runs: Sequence[GaussianRun], profile: str) -> None:
 
 
 def judge_late(runs: Sequence[GaussianRun], profile: str) -> None:
-    """Rule 5: with learned positions, is the second half of the longest sequences worse at equal early KL?"""
+    """Rule 5: with learned positions, is the second half of the longest sequences worse at equal early KL?
+
+    And beside it: is GPT2 consistent across positions?
+    """
     every, longest = _eight(runs), max(LENGTHS)
-    excess = equal_early_losses(with_clock(every, "learned"), "gpt2", longest, SEEDS, lambda run: run.early)
+    told = with_clock(every, "learned")
+    published = [network(size, "learned") for size in WIDTHS]
+    along = {one: by_seed(told.get(one, {}), rise_along, [longest], SEEDS)[0] for one in published}
+    judge_means(
+        "l2m-fig4",
+        along,
+        at_least=-DEGRADES,
+        at_most=DEGRADES,
+        part="GPT2: flat in the position",
+        explanation="it rises along the sequence",
+        profile=profile,
+        condition="to plateau",
+        remark=True,
+        plateau=plateau(every, published, [longest]),
+        note=f"share of the KL of N(0, 1) on the second half of L = {longest} minus that on 16 positions",
+    )
+    excess = equal_early_losses(told, "gpt2", longest, SEEDS, lambda run: run.early)
     for name, size in (("Mamba", MAMBA), ("Mamba2", MAMBA2)):
         one = network(size, "learned")
         found = excess.get(one)

@@ -12,9 +12,11 @@ import torch
 
 from experiments.gaussians import run as gaussian_run
 from experiments.gaussians import tables
+from experiments.gaussians.baselines import baselines
 from experiments.gaussians.runs import GaussianRun, trained_runs
 from experiments.gaussians.statements import clock
 from experiments.gaussians.statements.length import plateau, relative
+from experiments.gaussians.words import budget_text, clock_or_state
 from lib.report.shown import WORDS
 from lib.report.verdicts import UNCONVERGED, UNMET
 from lib.runs.definition import Experiment
@@ -22,6 +24,7 @@ from tests.experiments.gaussians.fake_records import Share, clock_records, numbe
 
 BAD = {16: 0.05, 64: 0.5, 256: 0.75}
 GOOD = {16: 0.01, 64: 0.05, 256: 0.15}
+FLATTER = "GPT2: flatter than an exact window of 128 tokens"
 
 
 def by_clock(size: str, positions: str, state: int, length: int, copies: int) -> float:
@@ -87,7 +90,39 @@ def test_where_the_clock_decides_the_published_figure_is_there_and_vanishes_with
 
 def test_where_the_architecture_decides_it_does_so_with_every_clock(capsys: pytest.CaptureFixture[str]) -> None:
     said = verdicts(clock.judge_lengths, world(by_architecture), capsys)
+    assert said.pop(FLATTER) == "differs"  # it rises by 0.14
     assert set(said.values()) == {"reduced"}
+
+
+def test_gpt2_is_flatter_than_an_exact_window_or_is_not(
+    clocked: list[GaussianRun], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert clock.exact_rise(clock.WINDOW) == pytest.approx(0.061, abs=0.001) and clock.exact_rise(256) == 0
+    exact = {window: clock.exact_rise(window) for window in (2, 4, 32, 64)}
+    assert all(0 < rise < clock.DEGRADES for rise in exact.values())  # all of them are "flat"
+    assert verdicts(clock.judge_lengths, clocked, capsys)[FLATTER] == "differs"
+    flat = world(lambda size, positions, state, length, copies: 0.05)
+    assert verdicts(clock.judge_lengths, flat, capsys)[FLATTER] == "reduced"
+    late = world(by_clock, gain=1.3)
+    assert verdicts(clock.judge_lengths, late, capsys)[FLATTER] == "undecided"
+
+
+def test_gpt2_is_flat_in_the_position_or_rises_along_the_sequence(
+    clocked: list[GaussianRun], capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = "GPT2: flat in the position"
+    assert verdicts(clock.judge_late, clocked, capsys)[part] == "reduced"
+
+    def forgetful(run: GaussianRun) -> GaussianRun:
+        places = np.array(run.result["first_positions"])
+        result = {**run.result, "divergence": list(np.where(places > 16, 4.0, 1.0) * run.result["divergence"])}
+        return GaussianRun(run.model, run.length, run.seed, run.parameters, result, run.version)
+
+    assert verdicts(clock.judge_late, [forgetful(run) for run in clocked], capsys)[part] == "differs"
+    nothing = world(lambda *_: 1.0, noise=0.0)[0]
+    alone = baselines(round(np.log(nothing.length) / np.log(4)), windows=()).independent
+    early, late = alone[:16].mean(), alone[nothing.length // 2 :].mean()
+    assert clock.rise_along(nothing) == pytest.approx(alone.mean() / late - alone.mean() / early, rel=1e-6)
 
 
 def test_a_gpt2_that_rises_and_a_mamba_that_is_flat_differ(capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,6 +161,21 @@ def test_no_record_and_a_part_of_them_decide_nothing_and_say_what_is_missing(
     assert clock.missing([], "laptop") == "every network"
     assert tables.clock_table([]) == "These runs are not recorded yet."
     assert "not met" in tables.clock_table(few) and tables.room_table([]).count("\n") == 1 + len(clock.SMALLER)
+
+
+def test_lines_that_mix_budgets_and_what_the_clock_moves_are_told(clocked: list[GaussianRun]) -> None:
+    told = budget_text(clocked)
+    assert "not the same at all lengths: Mamba 2×32, no positions, state size 16. At L = 256" in told  # 80 at 256
+    assert "reached by 6 of 7 networks with no clock, 0 of 1 networks with sinusoids" in told
+    assert "reached by 0 of 7 networks with no clock" in budget_text(world(by_clock, worse=0.7))
+    fewer = [run for run in clocked if run.length != 256 or run.parameters["fit"]["epochs"] < 80]
+    assert "are the same at all lengths that are" in budget_text(fewer)
+    short = [run for run in clocked if run.length != 64 or run.parameters["fit"]["epochs"] != 40]
+    assert "are not the same at all lengths: GPT2 2×32" in budget_text(short)
+    assert "16: 40, 0.01; 64: 20, 0.01; 256: 40, 0.01" in tables.clock_table(short)
+    assert "for GPT2 by 0.70. The clock moves the line of every" in clock_or_state(clocked)
+    assert "The clock does not move the line of every" in clock_or_state(world(by_architecture))
+    assert "when all these" in clock_or_state([run for run in clocked if run.length != 256])
 
 
 def test_the_state_orders_kl_and_leaves_the_floor_where_it_is_too_small_only_if_memory_decides(

@@ -152,3 +152,16 @@ def test_the_page_runs_on_whatever_is_recorded(there: Callable[[Run], bool], mon
     assert ("agrees" in names["verdicts"].values()) is bool(chosen)
     assert (set(names["verdicts"].values()) == {"agrees"}) is everything
     assert len(plt.get_fignums()) == (3 if chosen else 1)
+
+
+def test_the_page_says_which_networks_lose_what_is_old_and_of_which_one_seed_speaks() -> None:
+    def told(lost: Lost, there: Callable[[Run], bool] = lambda run: True) -> tuple[str, str]:
+        runs = fact_runs(record(run, lost) for run in PLANNED if there(run))
+        return tables.answer(runs), tables.lost(runs)
+
+    answer, lost = told(by_age)
+    assert "mostly what is old: sliding window" in lost and "(one seed)" not in answer
+    assert "mostly what is old" not in told(by_rank)[1] and "at any age: " in told(by_rank)[1]
+    answer, _ = told(by_age, lambda run: run.seed == 0 and budget(run) == usual(run))
+    assert answer.count("(one seed)") >= 5
+    assert tables.lost([]) == ""

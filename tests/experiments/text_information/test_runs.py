@@ -22,7 +22,7 @@ from experiments.text_information.runs import (
     trained_here,
     variants,
 )
-from experiments.text_information.statements import change_by_correction
+from experiments.text_information.statements import change_by_correction, with_exponent
 from lib.information.documents.growth import scaling_exponent
 from lib.runs import store
 from tests.experiments.text_information.fake_records import grid, power, quality, record, world
@@ -165,6 +165,23 @@ def test_tables_and_figures_need_no_complete_grid(records: list[dict[str, Any]])
     text_figures.show_legend(axes[0, 0])
     figure.canvas.draw()
     plt.close(figure)
+
+
+def test_growth_is_told_by_kind_of_model_and_a_later_fit_by_whether_it_holds_what_is_printed() -> None:
+    found = [one(laws={"direct": power(2, 0.4), "vclub": power(3, beta)}, noise=0.0) for beta in (0.2, 0.4)]
+    curve = found[0].curve("direct")
+    assert curve is not None
+    grown = curve.beyond(16 / found[0].token_length).lengths
+    direct, least = ((grown[-1] / grown[0]) ** beta for beta in (0.4, 0.2))
+    row = text_tables.growth_table(found).splitlines()[-1]
+    assert row.count(f"{direct:.1f} to {direct:.1f}") == 1 and f"{least:.1f} to {direct:.1f}" in row
+    below = one(laws={"direct": lambda lengths: 3 - lengths, "vclub": power(3, 0.2)}, noise=0.0)
+    assert "1 not positive" in text_tables.growth_table([below])
+    assert with_exponent([*found, below], "direct") == found and len(with_exponent([below], "vclub")) == 1
+    assert text_tables.from_later(found[0], "direct", 0.4).startswith("from L = 8 tokens on 0.40")
+    assert text_tables.from_later(one(), "direct", 0.76).endswith("does not hold 0.76")
+    assert text_tables.from_later(one(), "direct", 0.4).endswith("which holds 0.4")
+    assert text_tables.from_later(below, "direct", 0.4) == "no exponent from L = 8 tokens on"
 
 
 def test_a_family_has_one_colour_in_every_figure(runs: list[TextRun]) -> None:

@@ -10,7 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.token_information.curves import measure_token_curve
-from experiments.token_information.exponents import centred_interval, fitted_constant_exponent, power_law_exponent
+from experiments.token_information.exponents import (
+    centred_interval,
+    fitted_constant_exponent,
+    judge_between,
+    power_law_exponent,
+)
 from experiments.token_information.planted import PlantedTokens
 from experiments.token_information.plateau import common_starts, document_information, shuffled_partners
 from experiments.token_information.resampled import (
@@ -439,3 +444,16 @@ def test_the_check_that_vocabularies_span_the_printed_exponent_refuses_a_span_be
     for ends in ((1.0, 1.24), (0.6, 0.84)):
         with pytest.raises(claims.ClaimFailed):
             claims.check("l2m-tp-law", 0.91, at_least=ends[0], at_most=ends[1], outcome="reduced")
+
+
+@pytest.mark.parametrize(
+    ("exponents", "verdict"),
+    [([0.84, 1.0, 1.24], "agrees"), ([1.0, 1.24], "differs"), ([0.7, 0.84], "differs"), ([0.91], "undecided")],
+)
+def test_a_printed_exponent_is_between_those_of_the_vocabularies_or_on_one_side_of_all(
+    exponents: list[float], verdict: str
+) -> None:
+    assert judge_between("l2m-tp-law", 0.91, exponents, part="here") == verdict
+    if verdict == "differs":
+        with pytest.raises(claims.ClaimFailed):
+            claims.check("l2m-tp-law", 0.91, at_least=min(exponents), at_most=max(exponents))

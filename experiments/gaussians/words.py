@@ -1,0 +1,66 @@
+"""What the records of networks with every clock say, in words: budgets, plateaus, and what clock and state change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from experiments.gaussians.runs import Lengths, Runs
+from experiments.gaussians.statements import clock
+from experiments.gaussians.statements.length import plateau, usual_runs
+from lib.training.settings import FitSettings
+
+
+def budget_text(runs: Runs, copies: int = clock.COPIES) -> str:
+    """Along which lines of the figure epochs or rate change, and how many networks have reached a plateau, in words."""
+    every, longest = [run for run in runs if run.parameters["copies"] == copies], max(clock.LENGTHS)
+    models = usual_runs(every)
+    mixed = [f"{model}" for model, by_length in models.items() if len(set(budgets(by_length).values())) > 1]
+    told = "Along each line epochs and rate are the same at all lengths that are recorded."
+    if mixed:
+        told = f"Along these lines epochs or rate are not the same at all lengths: {'; '.join(mixed)}."
+    ended = []
+    for name, words in clock.CLOCKS.items():
+        there = [model for model, found in clock.with_clock(every, name, copies).items() if found.get(longest)]
+        reached = sum(plateau(every, [model], [longest]).reached for model in there)
+        ended.append(f"{reached} of {len(there)} networks with {words}")
+    return f"{told} At L = {longest} a plateau was reached by {', '.join(ended)}."
+
+
+def clock_or_state(runs: Runs) -> str:
+    """What the clock and what the state changes in the rise of KL with the length, in words."""
+
+    def rise(size: str, name: str, state: int = clock.STATES[-1]) -> float:
+        return clock.rise_of(clock.with_clock(runs, name), clock.network(size, name, state)).value
+
+    by_state = [rise(clock.MAMBA, "learned", state) for state in clock.STATES]
+    sizes = (clock.GPT2, clock.MAMBA, clock.MAMBA2)
+    moved = [rise(size, "none") - rise(size, "learned") for size in sizes]
+    if np.isnan([*by_state, *moved]).any():
+        return "What clock and state change is said here when all these networks are recorded at all lengths."
+    every = [run for run in runs if run.parameters["copies"] == clock.COPIES]
+    compared = [clock.network(clock.MAMBA, "learned", state) for state in clock.STATES]
+    reached = plateau(every, compared, clock.LENGTHS).reached
+    ordered = "" if by_state == sorted(by_state)[::-1] else "not "
+    return (
+        f"From L = {min(clock.LENGTHS)} to {max(clock.LENGTHS)} the share that is not learned rises, given learned "
+        f"positions, for Mamba by {by_state[-1]:.2f} with {clock.STATES[-1]} numbers a channel and by "
+        f"{by_state[0]:.2f} with {clock.STATES[0]}; without a clock, for GPT2 by {rise(clock.GPT2, 'none'):.2f}. "
+        f"The clock {'moves' if min(moved) > clock.MORE else 'does not move'} the line of every architecture. "
+        f"With learned positions the lines of Mamba are {ordered}ordered by the state"
+        + ("." if reached else ", and not all of these networks have reached a plateau.")
+    )
+
+
+def budgets(by_length: Lengths) -> dict[int, tuple[int, float]]:
+    """Epochs and rate by length."""
+    fits = {length: FitSettings(**runs[0].parameters["fit"]) for length, runs in sorted(by_length.items())}
+    return {length: (fit.epochs, fit.learning_rate) for length, fit in fits.items()}
+
+
+def budgets_in_words(by_length: Mapping[int, tuple[int, float]]) -> str:
+    """As in "40, 0.01", or by length where they differ."""
+    if len(set(by_length.values())) == 1:
+        return "{}, {:g}".format(*next(iter(by_length.values())))
+    return "; ".join(f"{length}: {epochs}, {rate:g}" for length, (epochs, rate) in by_length.items())
