@@ -1,8 +1,9 @@
-"""Checks of what a process is asked for: whole numbers, lags, seeds."""
+"""Checks of what a function is given: arrays, numbers, lags, seeds."""
 
 from __future__ import annotations
 
 import operator
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -21,34 +22,71 @@ def whole_number(value: Any, name: str, at_least: int) -> int:
 
 
 def real_number(value: Any, name: str) -> float:
-    """The value as a finite float; ValueError otherwise."""
+    """The value as a finite float; ValueError otherwise (a string, True and a complex number are none)."""
     try:
-        number = float(value)
-    except (TypeError, ValueError):
+        array = plain_array(value, name)
+        number = float(array) if array.ndim == 0 and array.dtype.kind in "iufO" else float("nan")
+    except (TypeError, ValueError, OverflowError):
         number = float("nan")
     if not np.isfinite(number):
         raise ValueError(f"{name}: a finite real number is allowed, got {value!r}")
     return number
 
 
+def real_array(values: Any, name: str) -> NDArray[np.float64]:
+    """The values as float64, NaN and infinity too; ValueError unless an array of real numbers as for `plain_array`.
+
+    Objects are allowed where every one is a real number, such as a fraction.
+    """
+    array = plain_array(values, name)
+    if array.dtype.kind == "O" and all(isinstance(entry, Real) for entry in array.flat):
+        try:
+            array = array.astype(np.float64)
+        except OverflowError:
+            raise ValueError(f"{name}: numbers below 1.8e308 are allowed, got a larger one") from None
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name}: real numbers are allowed, got type {array.dtype}")
+    return array.astype(np.float64, copy=False)
+
+
+def plain_array(values: Any, name: str) -> NDArray[Any]:
+    """The values as an array of whatever type in the byte order of this machine, not copied where that is possible.
+
+    Tensors are detached, and floating ones come as float64. ValueError for ragged lists and for masked entries, which
+    an array would count like the others.
+    """
+    rows = values if isinstance(values, list | tuple) else (values,)
+    if any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, rows))) and any(map(np.ma.is_masked, rows)):
+        raise ValueError(f"{name}: arrays without masked entries are allowed, got a masked array; compress it first")
+    try:
+        if hasattr(values, "detach"):
+            tensor = values.detach().cpu()
+            values = (tensor.double() if tensor.is_floating_point() else tensor).numpy(force=True)
+        array: NDArray[Any] = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{name}: an array of numbers, no ragged list, is allowed, got {values!r}") from error
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
 def whole_lags(lags: ArrayLike, below: int | None = None) -> NDArray[np.int64]:
-    """Lags as an int64 array of the given shape; ValueError unless whole numbers, 0 <= lag (< `below`)."""
-    array = np.asarray(lags)
-    allowed = "lag >= 0" if below is None else f"0 <= lag < length = {below}"
-    if array.dtype.kind not in "iuf":
-        raise ValueError(f"lags: whole numbers with {allowed} are allowed, got type {array.dtype}")
-    good = (array >= 0) & (array == np.floor(array)) & (array < (np.inf if below is None else below))
-    if not np.all(good):  # NaN and infinity fail too
-        raise ValueError(f"lags: whole numbers with {allowed} are allowed, got {array[~good].flat[0]}")
-    return array.astype(np.int64)
+    """Lags as an int64 array of the given shape; ValueError unless whole numbers, 0 <= lag < `below` (default 2^63)."""
+    return _whole(lags, "lags", "with 0 <= lag < " + ("2^63" if below is None else f"length = {below}"), below)
 
 
 def whole_steps(k: ArrayLike) -> NDArray[np.int64]:
-    """k as an int64 array of the given shape; ValueError unless all are whole numbers of at least 0."""
-    array = np.asarray(k)
-    good = array.dtype.kind in "iu" or (array.dtype.kind == "f" and bool(np.all(array == np.floor(array))))
-    if not good or not np.isfinite(array).all() or bool(np.any(array < 0)):
-        raise ValueError(f"k: whole numbers of at least 0 are allowed, got {k!r}")
+    """k as an int64 array of the given shape; ValueError unless all are whole numbers, 0 <= k < 2^63."""
+    return _whole(k, "k", "of at least 0 and below 2^63")
+
+
+def _whole(values: ArrayLike, name: str, allowed: str, below: int | None = None) -> NDArray[np.int64]:
+    array = plain_array(values, name)
+    if array.dtype.kind == "f":
+        array = array.astype(np.float64, copy=False)  # 2^63 is infinite in half precision
+    elif array.dtype.kind not in "iu":
+        raise ValueError(f"{name}: whole numbers {allowed} are allowed, got type {array.dtype}")
+    good = (array >= 0) & (array == np.floor(array)) & (array < (2**63 if below is None else min(below, 2**63)))
+    if not np.all(good):  # NaN and infinity fail too
+        raise ValueError(f"{name}: whole numbers {allowed} are allowed, got {array[~good].flat[0]}")
     return array.astype(np.int64)
 
 

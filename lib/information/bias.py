@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy.special import exp1
 from scipy.stats import binom
 
-from lib.checks import whole_number
+from lib.checks import real_array, whole_number
 from lib.information.estimators import Estimator, find_estimator
 
 Floats = npt.NDArray[np.float64]
@@ -84,8 +84,8 @@ def _distinct(law: npt.ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _law(probabilities: npt.ArrayLike, copies: npt.ArrayLike | None) -> tuple[Floats, Floats]:
-    law = np.asarray(probabilities, dtype=np.float64).ravel()
-    number = np.ones_like(law) if copies is None else np.asarray(copies, dtype=np.float64).ravel()
+    law = real_array(probabilities, "probabilities").ravel()
+    number = np.ones_like(law) if copies is None else real_array(copies, "copies").ravel()
     if law.size == 0 or number.shape != law.shape:
         raise ValueError(f"probabilities and copies: the same number of each, got {law.size} and {number.size}")
     if not np.all(np.isfinite(law)) or np.any(law < 0) or np.any(number < 0):
@@ -112,7 +112,7 @@ def expected_entropy(probabilities: npt.ArrayLike, samples: int, estimator: str 
     """
     rule = find_estimator(estimator)
     values, copies = _symbols_and_copies(probabilities)
-    number = _samples(samples)
+    number = whole_number(samples, "samples", 1)
     means = np.array([_moments(p, number, rule)[0] for p in values])
     return float(np.log(number) - rule.cell_correction / (2 * number) - copies @ means / number)
 
@@ -127,7 +127,7 @@ def entropy_variance(probabilities: npt.ArrayLike, samples: int, estimator: str 
     """
     rule = find_estimator(estimator)
     values, copies = _symbols_and_copies(probabilities)
-    number = _samples(samples)
+    number = whole_number(samples, "samples", 1)
     means, squares = np.array([_moments(p, number, rule) for p in values]).T
     total = float(copies @ (squares - means**2))
     for i, p in enumerate(values):
@@ -184,7 +184,7 @@ def _cross_moment(p: float, q: float, samples: int, rule: Estimator) -> float:
 
 def _symbols_and_copies(probabilities: npt.ArrayLike) -> tuple[Floats, npt.NDArray[np.int64]]:
     """Distinct non-zero probabilities and how often each occurs."""
-    law = np.asarray(probabilities, dtype=np.float64).ravel()
+    law = real_array(probabilities, "probabilities").ravel()
     if law.size == 0 or not np.all(np.isfinite(law)) or np.any(law < 0):
         raise ValueError("probabilities must be finite numbers >= 0, at least one")
     if abs(law.sum() - 1.0) > 1e-9:
@@ -192,9 +192,3 @@ def _symbols_and_copies(probabilities: npt.ArrayLike) -> tuple[Floats, npt.NDArr
     # Products of the same probabilities in another order may differ in the last digit: they are one value.
     _, index, copies = np.unique(np.round(np.log(law[law > 0]), 13), return_index=True, return_counts=True)
     return law[law > 0][index], copies
-
-
-def _samples(samples: int) -> int:
-    if isinstance(samples, bool) or int(samples) != samples or samples < 1:
-        raise ValueError(f"samples = {samples!r}; a whole number >= 1 is needed")
-    return int(samples)

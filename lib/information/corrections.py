@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 from scipy.stats import t as student
 
+from lib.checks import real_array
 from lib.information.estimators import entropy
 
 Floats = NDArray[np.float64]
@@ -34,7 +35,7 @@ def ngram_corrected_log_marginal(
     shape. model_weight: 0 <= w <= 1. estimator: as in `entropy`; the paper's G(n) by default. ValueError otherwise.
     O(n length + cells).
     """
-    logarithms = np.asarray(log_q_tokens, dtype=np.float64)
+    logarithms = real_array(log_q_tokens, "log_q_tokens")
     if logarithms.ndim != 2 or logarithms.shape[0] < 1 or logarithms.shape[1] < 2:
         raise ValueError(
             f"log_q_tokens: shape (samples, length) with at least two tokens is allowed, got {logarithms.shape}"
@@ -66,7 +67,7 @@ class TwoPointFit:
 
     def corrected(self, mi: ArrayLike) -> Floats:
         """I_d - C: the estimate without its bias (L2M, Eq. A.17)."""
-        return np.asarray(mi, dtype=np.float64) - self.bias
+        return np.asarray(real_array(mi, "mi") - self.bias)
 
 
 def fit_two_point_bias(lags: ArrayLike, mi: ArrayLike) -> TwoPointFit:
@@ -138,7 +139,7 @@ def _half_widths(jacobian: Floats, squares: float) -> Floats:
 
 
 def _positive(values: ArrayLike, name: str) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
+    array = real_array(values, name)
     if array.size == 0 or not np.all(np.isfinite(array)) or np.any(array <= 0.0):
         raise ValueError(f"{name}: finite numbers > 0 are allowed, got {np.asarray(values)!r}")
     return array

@@ -25,6 +25,8 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma
 
+from lib.checks import plain_array
+
 type_of_counts = "integers >= 0 (floats are accepted when they are whole)"
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -87,7 +89,7 @@ def entropy_from_sums(
 
 def checked_counts(counts: npt.ArrayLike, what: str = "counts") -> IntArray:
     """Counts as int64, or a ValueError that says what is wrong with them."""
-    array = np.asarray(counts)
+    array = plain_array(counts, what)
     if array.size == 0:
         raise ValueError(f"{what} are empty; give at least one count")
     if array.dtype.kind not in "iuf":
@@ -129,7 +131,7 @@ def ngram_counts(documents: Sequence[ArrayLike], length: int = 2) -> NDArray[np.
     documents: arrays of whole numbers >= 0. ``ValueError`` for other input, or without any such block. A sort for every
     factor by which the blocks outgrow 63 bits: O(total ln total), 16 bytes a token and more.
     """
-    arrays = [np.asarray(document) for document in documents]
+    arrays = [plain_array(document, "documents") for document in documents]
     if any(array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and array.min() < 0) for array in arrays):
         raise ValueError("documents: whole numbers >= 0 of shape (length,) are allowed")
     if length < 1 or not any(array.size >= length for array in arrays):

@@ -8,8 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular, svdvals
+from scipy.linalg.lapack import dpocon
 
-_ASYMMETRY = 1e-8  # relative to the largest entry; covariances computed by different routes differ far less
+from lib.checks import plain_array, real_array
+
+_ASYMMETRY = 1e-8  # in units of correlation; covariances computed by different routes differ far less
 Floats = NDArray[np.float64]
 
 
@@ -21,8 +24,8 @@ def gaussian_mutual_information(covariance: npt.ArrayLike, first: npt.ArrayLike,
     information below 1e-15; here tiny values keep their digits.
 
     covariance: (n, n). first, second: indices of the two groups, without overlap or repetition. Raises ValueError
-    for a matrix that is not square, finite and symmetric, for variables of the groups whose covariance is not
-    positive definite, and for bad indices. O(k^3) for k variables in the groups.
+    for a matrix that is not square, real, finite and symmetric, for k variables of the groups whose correlations have
+    an eigenvalue of at most k 2^-50, as rounding leaves of 0 and below, and for bad indices. O(k^3).
     """
     matrix = checked_covariance(covariance)
     left = _checked_indices(first, matrix.shape[0], "first")
@@ -48,43 +51,54 @@ def bipartite_mutual_information(covariance: npt.ArrayLike, split: int | None = 
     """Mutual information of the first `split` variables and the rest, in nats: I(X_{1:l}; X_{l+1:n}), L2M Def. 4.1.
 
     covariance: (n, n). split: 0 < split < n, by default n // 2, the halves. Raises ValueError as
-    `gaussian_mutual_information` does, and for a split out of range. O(n^3).
+    `gaussian_mutual_information` does, and for a split that is no such number. O(n^3).
     """
     matrix = checked_covariance(covariance)
     size = matrix.shape[0]
-    if split is None:
-        split = size // 2
-    if isinstance(split, bool) or int(split) != split or not 0 < split < size:
-        raise ValueError(f"split = {split}; allowed are whole numbers 0 < split < {size}, the number of variables")
-    return gaussian_mutual_information(matrix, np.arange(int(split)), np.arange(int(split), size))
+    cut = checked_split(split, size)
+    return gaussian_mutual_information(matrix, np.arange(cut), np.arange(cut, size))
 
 
 def checked_covariance(covariance: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """A finite symmetric matrix as float64, or a ValueError that says what is wrong with it."""
-    matrix = np.asarray(covariance, dtype=np.float64)
+    matrix = real_array(covariance, "covariance")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
         raise ValueError(f"covariance has shape {matrix.shape}; a square matrix is needed")
     if not np.all(np.isfinite(matrix)):
         raise ValueError("covariance contains NaN or infinity; finite numbers are needed")
-    difference = float(np.abs(matrix - matrix.T).max())
-    if difference > _ASYMMETRY * float(np.abs(matrix).max()):
+    if np.array_equal(matrix, matrix.T):
+        return matrix
+    scale = np.sqrt(np.abs(np.diagonal(matrix)))
+    wrong = np.argwhere(np.abs(matrix - matrix.T) > _ASYMMETRY * np.outer(scale, scale))
+    if wrong.size:
+        i, j = wrong[0]
         raise ValueError(
-            f"covariance is not symmetric: entries differ from their mirror image by up to {difference:.3g}"
+            f"covariance is not symmetric: entry ({i}, {j}) is {matrix[i, j]:.9g}, its mirror image {matrix[j, i]:.9g}"
         )
     return np.asarray((matrix + matrix.T) / 2, dtype=np.float64)
 
 
 def _require_positive_definite(matrix: npt.NDArray[np.float64]) -> None:
-    try:
-        cholesky(matrix, lower=True)
-    except np.linalg.LinAlgError:
-        smallest = np.linalg.eigvalsh(matrix)[0]
-        message = f"covariance is not positive definite: its smallest eigenvalue is {smallest:.6g}; it must be positive"
-        raise ValueError(message) from None
+    variances = np.diagonal(matrix)
+    if variances.min() <= 0:
+        raise ValueError(f"covariance is not positive definite: variances must be > 0, got {variances.min():.6g}")
+    scale = np.sqrt(variances)
+    with np.errstate(over="ignore"):
+        correlations = matrix / scale / scale[:, np.newaxis]
+    rounding = 4 * len(matrix) * float(np.finfo(np.float64).eps)  # of the correlations and of their eigenvalues
+    try:  # dpocon estimates 1 / |C^-1|, at most the smallest eigenvalue, within a small factor
+        clear = dpocon(cholesky(correlations, lower=True), 1.0, uplo="L")[0] > 100 * rounding
+    except ValueError:  # also infinite correlations, if variances are below 1e-308
+        clear = False
+    if not clear and (smallest := float(np.linalg.eigvalsh(np.nan_to_num(correlations))[0])) <= rounding:
+        raise ValueError(
+            f"covariance is not positive definite: of its correlations the smallest eigenvalue is {smallest:.6g}; "
+            f"above {rounding:.6g} is needed, what rounding leaves of 0 with {len(matrix)} variables"
+        )
 
 
 def _checked_indices(indices: npt.ArrayLike, size: int, what: str) -> npt.NDArray[np.int64]:
-    array: npt.NDArray[Any] = np.atleast_1d(np.asarray(indices))
+    array: npt.NDArray[Any] = np.atleast_1d(plain_array(indices, what))
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{what} has shape {array.shape}; give a list of at least one index")
     if array.dtype.kind not in "iu":
@@ -98,8 +112,8 @@ def _checked_indices(indices: npt.ArrayLike, size: int, what: str) -> npt.NDArra
 
 
 def checked_split(split: int | None, length: int) -> int:
-    """The split, half by default; ValueError outside 1 .. length - 1."""
-    cut = length // 2 if split is None else split
-    if isinstance(cut, bool) or not 1 <= cut < length:
-        raise ValueError(f"split: 1 <= split < length = {length} is allowed, got {cut!r}")
-    return cut
+    """The split, half by default; ValueError unless a whole number in 1 .. length - 1."""
+    cut = plain_array(length // 2 if split is None else split, "split")
+    if cut.ndim or cut.dtype.kind not in "iuf" or not 0 < cut < length or cut != np.floor(cut):
+        raise ValueError(f"split: a whole number 0 < split < {length} is allowed, got {cut.tolist()!r}")
+    return int(cut)

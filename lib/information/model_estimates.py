@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
+from lib.checks import plain_array
+
 Indices = NDArray[np.int64]
 
 
@@ -84,7 +86,7 @@ def _average(values: npt.NDArray[np.float64]) -> ModelEstimate:
 
 
 def _checked_samples(values: npt.ArrayLike, what: str, lowest_allowed: bool = False) -> npt.NDArray[np.float64]:
-    array = np.asarray(values)
+    array = plain_array(values, what)
     if array.dtype.kind not in "iuf" or array.ndim != 1 or array.size < 2:
         message = f"{what} has shape {array.shape} and type {array.dtype}; (n,) real numbers with n >= 2 are needed"
         raise ValueError(message)
@@ -99,7 +101,7 @@ def _checked_samples(values: npt.ArrayLike, what: str, lowest_allowed: bool = Fa
 
 
 def _checked_partners(partners: npt.ArrayLike, joint: int, shuffled: int) -> npt.NDArray[np.int64]:
-    order = np.asarray(partners)
+    order = plain_array(partners, "partners")
     if joint != shuffled or order.shape != (joint,) or order.dtype.kind not in "iu":
         raise ValueError(f"partners has shape {order.shape}; with {joint} true and {shuffled} strange pairs it must be "
                          f"({joint},) integers, and as many pairs of either kind")  # fmt: skip

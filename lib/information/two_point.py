@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from lib.checks import plain_array
 from lib.information.counting.pairs import checked_sequences, pair_sums, relabel
 from lib.information.estimators import checked_counts, entropy, entropy_from_sums, find_estimator
 
@@ -16,7 +17,7 @@ def mutual_information(joint_counts: npt.ArrayLike, estimator: str = "grassberge
     ValueError for a table that is not two-dimensional, for bad counts and for an unknown estimator. The result may
     be negative, and the Grassberger 2008 estimate of an exactly independent table is not 0. O(cells).
     """
-    table = np.asarray(joint_counts)
+    table = plain_array(joint_counts, "joint_counts")
     if table.ndim != 2:
         raise ValueError(f"joint_counts has shape {table.shape}; a table of two dimensions is needed")
     joint = checked_counts(table, "joint_counts")
@@ -84,7 +85,7 @@ def auto_mutual_information(
 
 def checked_lags(lags: npt.ArrayLike, length: int) -> npt.NDArray[np.int64]:
     """Lags as int64, or a ValueError that says which lag is not allowed."""
-    array = np.asarray(lags)
+    array = plain_array(lags, "lags")
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"lags have shape {array.shape}; give a one-dimensional list of at least one lag")
     if array.dtype.kind not in "iuf":

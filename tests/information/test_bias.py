@@ -70,7 +70,11 @@ def test_x_equal_y_with_as_many_symbols_as_samples_is_biased_down(estimator: str
     assert estimate < math.log(size) - 0.01
 
 
-@pytest.mark.parametrize(("law", "samples"), [([], 5), ([0.5, 0.6], 5), ([-0.5, 1.5], 5), ([1.0], 0), ([1.0], 2.5)])
+@pytest.mark.parametrize(
+    ("law", "samples"),
+    [([], 5), ([0.5, 0.6], 5), ([-0.5, 1.5], 5), ([1.0], 0), ([1.0], 2.5), ([1.0], math.inf), ([1.0], [5]),
+     ([1.0], "5"), ([0.5 + 1j, 0.5 - 1j], 5)],
+)  # fmt: skip
 def test_bad_laws_are_refused(law: list[float], samples: int) -> None:
     with pytest.raises(ValueError, match=r"probabilities|samples"):
         expected_entropy(law, samples)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import mpmath
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -187,11 +188,24 @@ def test_information_is_symmetric_and_the_sum_of_three_entropies(rows: list[list
         ([True, False], "bool"),
         (["a"], "type"),
         ([2**62, 2**62], "2\\^63"),
+        (np.ma.array([1, 2, 3], mask=[0, 0, 1]), "masked"),
+        ([[1], [1, 2]], "ragged"),
+        ([1, 2j], "complex"),
     ],
 )
 def test_bad_counts_are_refused_by_name(counts: list[object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         entropy(counts)  # type: ignore[arg-type]
+
+
+@given(counts=count_lists)
+def test_counts_of_any_kind_of_array(counts: list[int]) -> None:
+    expected = entropy(counts)
+    for same in (np.array(counts, ">i4"), np.ma.array(counts), torch.tensor(counts), torch.tensor(counts).double()):
+        assert entropy(same) == expected
+    small = [count % 100 for count in counts] + [1]
+    assert entropy(torch.tensor(small, dtype=torch.bfloat16, requires_grad=True)) == entropy(small)
+    assert mutual_information(torch.tensor([small, small])) == mutual_information([small, small])
 
 
 def test_unknown_estimators_and_wrong_shapes_are_refused_by_name() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import mpmath
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +56,58 @@ def test_tiny_information_keeps_its_digits(strength: float) -> None:
     blocks = [np.linalg.slogdet(covariance[s, s])[1] for s in (slice(0, 2), slice(2, 5), slice(0, 5))]
     naive = 0.5 * (blocks[0] + blocks[1] - blocks[2])
     assert (abs(naive / expected - 1) < 1e-6) == (strength > 1e-4), "the determinants in double precision"
+
+
+@given(size=st.integers(2, 8), lost=st.integers(1, 3), seed=st.integers(0, 10**6))
+def test_exactly_singular_covariances_are_refused(size: int, lost: int, seed: int) -> None:
+    """X X^T of whole numbers has no rounding, and fewer columns than rows leave it a determinant of 0."""
+    factor = np.random.default_rng(seed).integers(-5, 6, (size, max(1, size - lost)))
+    with pytest.raises(ValueError, match="not positive definite"):
+        bipartite_mutual_information(factor @ factor.T)
+
+
+@pytest.mark.parametrize("gap", [1e-3, 1e-9, 1e-12, 1e-14])
+@pytest.mark.parametrize("scale", [(1.0, 1.0), (1e-150, 1e140), (3.0, 7e-9)])
+def test_nearly_singular_covariances_are_not(gap: float, scale: tuple[float, float]) -> None:
+    correlation = 1.0 - gap
+    covariance = np.array([[1.0, correlation], [correlation, 1.0]]) * np.outer(scale, scale)
+    exact = mpmath.mpf(correlation)
+    expected = float(-mpmath.log((1 - exact) * (1 + exact)) / 2)
+    assert bipartite_mutual_information(covariance) == pytest.approx(expected, rel=0.01)
+
+
+def test_a_refusal_names_an_eigenvalue_below_the_bound_that_it_names() -> None:
+    for gap in 2.0 ** np.arange(-53, -47):
+        try:
+            bipartite_mutual_information([[1.0, 1.0 - gap], [1.0 - gap, 1.0]])
+        except ValueError as error:
+            words = str(error).replace(";", "").split()
+            assert float(words[words.index("is", 3) + 1]) <= float(words[words.index("above") + 1])
+        else:
+            assert gap > 8 * np.finfo(float).eps
+    for covariance in ([[1e-320, 1e300], [1e300, 1.0]], [[0.0, 0.0], [0.0, 1.0]], [[-1.0, 0.0], [0.0, 1.0]]):
+        with pytest.raises(ValueError, match="not positive definite"):
+            bipartite_mutual_information(covariance)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e9])
+def test_symmetry_is_asked_of_every_pair_in_its_own_units(scale: float) -> None:
+    covariance = np.array([[scale, 0.0, 0.0], [0.0, 1.0, 0.9], [0.0, 0.1, 1.0]])
+    with pytest.raises(ValueError, match=r"entry \(1, 2\) is 0.9, its mirror image 0.1"):
+        gaussian_mutual_information(covariance, [1], [2])
+    covariance[1, 2], covariance[2, 1] = 0.5, 0.5 + 1e-12
+    expected = -0.5 * np.log(0.75)
+    assert gaussian_mutual_information(covariance, [1], [2]) == pytest.approx(expected, rel=1e-11)
+
+
+def test_tensors_and_complex_covariances() -> None:
+    covariance = torch.tensor([[1.0, 0.5], [0.5, 1.0]])
+    expected = bipartite_mutual_information(covariance.numpy())
+    assert bipartite_mutual_information(covariance.bfloat16()) == expected
+    assert gaussian_mutual_information(covariance.requires_grad_(), torch.tensor([0]), torch.tensor([1])) == expected
+    for wrong in (np.array([[1.0, 0.5j], [-0.5j, 1.0]]), [[1.0, 0.5j], [-0.5j, 1.0]], [["1", "0"], ["0", "1"]]):
+        with pytest.raises(ValueError, match="covariance: real numbers are allowed"):
+            gaussian_mutual_information(wrong, 0, 1)
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.3, -0.9, 1 - 1e-9])
@@ -115,8 +170,8 @@ def test_bad_input_is_refused_by_name(covariance: Matrix, first: list[int], seco
         gaussian_mutual_information(covariance, first, second)
 
 
-@pytest.mark.parametrize("split", [0, 4, -1, 1.5, True])
-def test_split_out_of_range_is_refused(split: int) -> None:
+@pytest.mark.parametrize("split", [0, 4, -1, 1.5, True, np.True_, np.inf, np.nan, [1], np.array([2]), 1 + 0j, "a"])
+def test_split_out_of_range_is_refused(split: Any) -> None:
     with pytest.raises(ValueError, match="0 < split < 4"):
         bipartite_mutual_information(np.eye(4), split)
     with pytest.raises(ValueError, match="0 < split < 1"):

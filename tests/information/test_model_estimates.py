@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -122,6 +123,16 @@ def test_a_small_sample_by_hand() -> None:
     estimate = direct_estimate([1, 2, 6], [0, 0, 0])
     assert estimate.value == 3.0
     assert estimate.standard_error**2 == pytest.approx(float(Fraction(7, 3)), rel=1e-15)
+
+
+def test_logarithms_come_from_a_model_as_tensors() -> None:
+    """1, 2 and 6 have few bits, so bfloat16 is exact."""
+    expected, zeros = direct_estimate([1, 2, 6], [0, 0, 0]), torch.zeros(3, dtype=torch.bfloat16)
+    for kind in (torch.float32, torch.bfloat16):
+        assert direct_estimate(torch.tensor([1.0, 2.0, 6.0], dtype=kind, requires_grad=True), zeros) == expected
+    assert vclub_estimate(torch.tensor([1.0, 2.0, 6.0]), zeros, torch.tensor([1, 2, 0])).value == expected.value
+    with pytest.raises(ValueError, match="masked"):
+        direct_estimate(np.ma.array([1.0, 2.0, 6.0], mask=[0, 0, 1]), zeros)
 
 
 def test_strangers_that_the_model_forbids_make_vclub_infinite() -> None:

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from lib.checks import plain_array
 from lib.information.counting.bits import BitCounts
 from lib.information.counting.dense import dense_sums
 from lib.information.counting.sparse import SparseCounts
@@ -137,7 +138,7 @@ class RelabelledSequences:
 
 def checked_sequences(sequences: npt.ArrayLike) -> npt.NDArray[Any]:
     """Sequences as an integer array (n, length), or a ValueError that says what is wrong with them."""
-    array = np.asarray(sequences)
+    array = plain_array(sequences, "sequences")
     if array.size == 0:
         raise ValueError(f"sequences are empty (shape {array.shape}); give at least one symbol")
     if array.ndim not in (1, 2):

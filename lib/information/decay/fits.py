@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lib.checks import real_array, real_number
 from lib.information.decay.parameters import Decay, fit_line, fit_line_with_offset, rounding_floor
 
 Points = npt.NDArray[np.float64]
@@ -58,7 +59,7 @@ class ExponentialFit(_Fit):
 
     def predict(self, lags: npt.ArrayLike) -> Points:
         """The fitted curve, in nats, shape of `lags`. A curve that was found to grow is predicted to grow."""
-        return self.decay.value(np.asarray(lags, dtype=np.float64))
+        return self.decay.value(real_array(lags, "lags"))
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class PowerLawFit(_Fit):
 
     def predict(self, lags: npt.ArrayLike) -> Points:
         """The fitted curve, in nats, shape of `lags`; ValueError for lags that are not positive."""
-        array = np.asarray(lags, dtype=np.float64)
+        array = real_array(lags, "lags")
         _require_positive(array)
         return self.decay.value(np.log(array))
 
@@ -127,7 +128,7 @@ def fit_power_law(lags: npt.ArrayLike, mi: npt.ArrayLike, offset: bool = False, 
     points above the floor (4 with offset), and fewer different lags than needed. O(n).
     """
     distance, information = _usable(lags, mi, floor, 4 if offset else 3)
-    _require_positive(np.asarray(lags, dtype=np.float64))
+    _require_positive(real_array(lags, "lags"))
     return PowerLawFit(*_fitted(np.log(distance), np.log(information), offset))
 
 
@@ -139,7 +140,7 @@ def compare_fits(lags: npt.ArrayLike, mi: npt.ArrayLike, floor: float = 1e-3) ->
     lags <= 0, and for fewer than 6 points above the floor, where AICc does not exist for all four. O(n).
     """
     _usable(lags, mi, floor, 6)
-    _require_positive(np.asarray(lags, dtype=np.float64))
+    _require_positive(real_array(lags, "lags"))
     fits: dict[str, ExponentialFit | PowerLawFit] = {
         "exponential": fit_exponential(lags, mi, floor),
         "exponential with offset": fit_exponential(lags, mi, floor, offset=True),
@@ -164,19 +165,19 @@ def _fitted(x: Points, y: Points, offset: bool) -> tuple[Decay, int, float, floa
 
 def _usable(lags: npt.ArrayLike, mi: npt.ArrayLike, floor: float, needed: int) -> tuple[Points, Points]:
     """Lags and information of the points above the floor, or a ValueError that says why there are too few."""
-    distance, information = np.asarray(lags, dtype=np.float64), np.asarray(mi, dtype=np.float64)
+    distance, information, least = real_array(lags, "lags"), real_array(mi, "mi"), real_number(floor, "floor")
     if distance.ndim != 1 or distance.shape != information.shape:
         raise ValueError(f"lags have shape {distance.shape}, mi {information.shape}; both must be (n,) with the same n")
     if not (np.all(np.isfinite(distance)) and np.all(np.isfinite(information))):
         raise ValueError("lags or mi contain NaN or infinity; finite numbers are needed")
     if np.any(distance < 0):
         raise ValueError(f"lags contain {distance.min():g}; they must not be negative")
-    if not (np.isfinite(floor) and floor >= 0):
+    if least < 0:
         raise ValueError(f"floor = {floor}; a finite number >= 0 is needed, for logarithms are fitted")
-    used = information > floor
+    used = information > least
     if np.count_nonzero(used) < needed:
         raise ValueError(
-            f"{np.count_nonzero(used)} of {distance.size} points lie above the floor of {floor:g} nats; "
+            f"{np.count_nonzero(used)} of {distance.size} points lie above the floor of {least:g} nats; "
             f"at least {needed} are needed"
         )
     different = np.unique(distance[used]).size

@@ -8,6 +8,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from lib.checks import real_array
+
 Floats = npt.NDArray[np.float64]
 Law = Literal["power", "exponential"]
 _STEPS = 2001
@@ -36,8 +38,8 @@ def weighted_fit(
     parameters each, so that chi_square compares the laws. O(curves * lags * grid). `ValueError` for shapes that do not
     fit and spreads that are not positive.
     """
-    steps, sigma = np.asarray(lags, dtype=np.float64), np.asarray(spread, dtype=np.float64)
-    values = np.atleast_2d(np.asarray(curves, dtype=np.float64))
+    steps, sigma = real_array(lags, "lags"), real_array(spread, "spread")
+    values = np.atleast_2d(real_array(curves, "curves"))
     if steps.ndim != 1 or steps.size < 3 or values.shape[1:] != steps.shape or sigma.shape != steps.shape:
         raise ValueError(
             f"at least 3 lags, and curves and spread of that length; got {steps.shape}, {values.shape}, {sigma.shape}"

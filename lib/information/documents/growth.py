@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lib.checks import real_array
+
 Floats = NDArray[np.float64]
 
 
@@ -31,7 +33,7 @@ class ScalingFit:
 
     def predict(self, lengths: ArrayLike) -> Floats:
         """The fitted law, nats."""
-        return np.asarray(self.amplitude * np.asarray(lengths, dtype=np.float64) ** self.exponent)
+        return np.asarray(self.amplitude * real_array(lengths, "lengths") ** self.exponent)
 
 
 def scaling_exponent(
@@ -54,7 +56,7 @@ def scaling_exponent(
     ``ValueError`` for other shapes, NaN, fewer than three documents or blocks, and estimates <= 0. O(replicates x
     documents x n).
     """
-    grid, samples = np.asarray(lengths, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    grid, samples = real_array(lengths, "lengths"), real_array(values, "values")
     if grid.ndim != 1 or grid.size < 3 or samples.ndim != 2 or samples.shape[1] != grid.size:
         raise ValueError(f"lengths (n >= 3,) and values (windows, n) are needed, got {grid.shape} and {samples.shape}")
     if not np.all(np.isfinite(samples)) or not np.all(grid > 0) or np.any(np.diff(grid) <= 0):
@@ -95,7 +97,7 @@ def resampled_means(
 
     A document counts by its number of windows. ``ValueError`` unless there are at least three documents and blocks.
     """
-    samples = np.asarray(values, dtype=np.float64)
+    samples = real_array(values, "values")
     labels = np.arange(len(samples)) if documents is None else np.asarray(documents)
     if labels.shape != samples.shape[:1]:
         raise ValueError(f"documents: one for each of {len(samples)} windows is needed, got shape {labels.shape}")

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from lib.checks import plain_array
 from lib.information.estimators import entropy
 
 DENSE_CELLS = 1 << 22  # a table of all pairs is kept up to this size, beyond it the pairs are sorted
@@ -23,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 
 def checked_symbols(symbols: npt.ArrayLike) -> tuple[Symbols, int]:
     """Symbols as integers 0, 1, ... of the narrowest type, and how many the numbering has room for, or `ValueError`."""
-    array = np.asarray(symbols)
+    array = plain_array(symbols, "symbols")
     if array.ndim != 1 or array.dtype.kind not in "iu" or array.size == 0:
         raise ValueError(f"symbols are a non-empty 1-D array of integers, got shape {array.shape} of {array.dtype}")
     if array.min() < 0:
@@ -37,7 +38,7 @@ def checked_symbols(symbols: npt.ArrayLike) -> tuple[Symbols, int]:
 
 def checked_offsets(offsets: npt.ArrayLike | None, length: int) -> Integers:
     """Borders of the documents, 0 = offsets[0] <= offsets[1] <= ... <= offsets[-1] = length; `None` is one document."""
-    borders = np.array([0, length]) if offsets is None else np.asarray(offsets)
+    borders = np.array([0, length]) if offsets is None else plain_array(offsets, "offsets")
     valid = borders.ndim == 1 and borders.size >= 2 and borders.dtype.kind in "iu"
     if not valid or borders[0] != 0 or borders[-1] != length or np.any(np.diff(borders.astype(np.int64)) < 0):
         raise ValueError(f"offsets must rise from 0 to the number of symbols, {length}; got {offsets!r}")
@@ -46,7 +47,7 @@ def checked_offsets(offsets: npt.ArrayLike | None, length: int) -> Integers:
 
 def checked_lags(lags: npt.ArrayLike, longest: int) -> Integers:
     """Lags as integers in 1, ..., longest - 1; `ValueError` names the limit."""
-    array = np.atleast_1d(np.asarray(lags))
+    array = np.atleast_1d(plain_array(lags, "lags"))
     if array.ndim != 1 or array.dtype.kind not in "iu" or array.size == 0:
         raise ValueError(f"lags are a 1-D array of integers, got {lags!r}")
     if array.min() < 1 or array.max() >= longest:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lib.checks import plain_array
 from lib.information.model_estimates import cyclic_shift
 
 Integers = NDArray[np.int64]
@@ -133,7 +134,7 @@ def foreign_partners(windows: Windows) -> Integers:
 
 def checked_tokens(tokens: ArrayLike, name: str, vocabulary: int | None = None) -> NDArray[np.integer[Any]]:
     """Tokens (length,) as an integer array; ``ValueError`` unless whole numbers 0 .. vocabulary - 1."""
-    array = np.asarray(tokens)
+    array = plain_array(tokens, name)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(f"{name}: whole numbers of shape (length,) are allowed, got {array.dtype} of {array.shape}")
     if array.size and (int(array.min()) < 0 or (vocabulary is not None and int(array.max()) >= vocabulary)):

@@ -8,6 +8,7 @@ import mpmath
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -235,7 +236,8 @@ def test_relabelling_orders_by_frequency() -> None:
 @pytest.mark.parametrize(
     ("lags", "said"),
     [([10], "0 <= lag < 10"), ([-1], "-1"), ([1.5], "1.5"), ([float("nan")], "whole numbers"), ([], "at least one"),
-     ([[1, 2]], "one-dimensional"), ([True], "bool"), (["1"], "type"), (3, "one-dimensional")],
+     ([[1, 2]], "one-dimensional"), ([True], "bool"), (["1"], "type"), (3, "one-dimensional"),
+     (np.ma.array([1, 2], mask=[0, 1]), "masked"), ([np.uint64(2**64 - 1)], "0 <= lag < 10"), ([1e300], "lag < 10")],
 )  # fmt: skip
 def test_bad_lags_are_refused_by_name(lags: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):
@@ -246,7 +248,8 @@ def test_bad_lags_are_refused_by_name(lags: object, said: str) -> None:
 @pytest.mark.parametrize(
     ("sequences", "said"),
     [([], "empty"), ([[]], "empty"), (np.zeros((2, 2, 2)), "shape"), ([0.5, 1.0], "whole"), (["a"], "integers"),
-     ([1.0, float("nan")], "whole"), ([1.0, 1e300], "2\\^53"), (5, "shape")],
+     ([1.0, float("nan")], "whole"), ([1.0, 1e300], "2\\^53"), (5, "shape"),
+     (np.ma.array([1, 2, 3], mask=[0, 0, 1]), "masked"), ([[1], [1, 2]], "ragged"), ([1, 1j], "integers")],
 )  # fmt: skip
 def test_bad_sequences_are_refused_by_name(sequences: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):
@@ -262,6 +265,18 @@ def test_bad_estimator_workers_and_kernel_are_refused_by_name() -> None:
         auto_mutual_information([1, 2, 3], [1], workers=0)
     with pytest.raises(ValueError, match="bits, dense, sparse"):
         pair_sums(relabel(np.array([[1, 2]])), np.array([1]), ESTIMATORS["plugin"], kernel="fast")
+
+
+@pytest.mark.parametrize("values", [(0, 1), (-3, 5, 2**30), range(9), range(300)])  # all kernels, table and sort
+@pytest.mark.parametrize("kind", [">i4", ">i8", ">u4", ">f8", "<i4", "torch", "torch float"])
+def test_the_order_of_bytes_and_tensors_change_nothing(values: range | tuple[int, ...], kind: str) -> None:
+    symbols = np.random.default_rng(0).choice(np.abs(values) if "u" in kind else np.array(values), (2, 400))
+    given_ = torch.tensor(symbols) if "torch" in kind else symbols.astype(kind)
+    if kind == "torch float":
+        given_ = given_.double().requires_grad_()
+    lags = np.array([0, 1, 7])
+    assert np.array_equal(auto_mutual_information(given_, lags.astype(">i2")), auto_mutual_information(symbols, lags))
+    assert np.array_equal(pair_counts(given_, 7), pair_counts(symbols, 7))
 
 
 def test_whole_floats_are_accepted_as_symbols() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
@@ -201,6 +204,25 @@ def test_bad_curves_are_refused_by_name(fit: object) -> None:
     refused("negative", np.arange(-1, 7), [0.1] * 8)
     refused("floor", np.arange(1, 9), [0.1] * 8, floor=-1.0)
     refused("different lags", np.ones(8), [0.1] * 8)
+
+
+@pytest.mark.parametrize("fit", [fit_exponential, fit_power_law, compare_fits])
+def test_tensors_are_fitted_and_what_is_no_real_number_is_refused(fit: Any) -> None:
+    lags, curve = torch.arange(1, 9), torch.tensor([0.9, 0.5, 0.4, 0.2, 0.1, 0.05, 0.04, 0.02])
+    expected = fit(lags.numpy(), curve.numpy())
+    assert fit(lags, curve.clone().requires_grad_()) == expected
+    assert fit(lags.bfloat16(), curve.double()) == expected
+    for wrong in (curve + 1j, (curve + 1j).tolist(), [str(value) for value in curve.tolist()]):
+        with pytest.raises(ValueError, match="mi: real numbers are allowed"):
+            fit(lags, wrong)
+    with pytest.raises(ValueError, match="lags: real numbers are allowed"):
+        fit(lags + 0j, curve)
+    for floor in (None, "0", True, 0j, [0.0], np.nan, np.inf):
+        with pytest.raises(ValueError, match="floor: a finite real number is allowed"):
+            fit(lags, curve, floor=floor)
+    if fit is not compare_fits:
+        with pytest.raises(ValueError, match="lags: real numbers are allowed"):
+            expected.predict([1.0, 2j])
 
 
 def test_limits_of_the_models_are_refused_by_name() -> None:
