@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lib.checks import generator, whole_number
+from lib.checks import generator, real_number, whole_number
 from lib.models.kernels.embedding import token_vectors
 
 PLACEMENTS = ("pre", "post")
@@ -37,6 +37,7 @@ class SequenceModel(Module):
     Two forms of one function. Parallel: ``logits = model(tokens)``, (batch, time) -> (batch, time, vocabulary).
     Stepwise: ``state = model.initial_state(batch)``, then ``logits, state = model.step(token, state)`` with tokens
     (batch,) and logits (batch, vocabulary). A state is never changed in place, so that it can be kept and read again.
+    Tokens of another kind or shape, and a state of another batch, raise ValueError.
     ``model.state_size(length)`` is how many real numbers the state of one sequence holds after `length` tokens.
 
     layers: each has forward (batch, time, width) -> the same shape, and initial_state(batch), step(x, state),
@@ -86,7 +87,9 @@ class SequenceModel(Module):
 
         Layers with a parallel form from a state name it forward_from(x, state); the others go step by step.
         """
-        x, position = self._embed(tokens, 2), state.position
+        x = self._embed(tokens, 2)
+        refuse_unfit(state, x)
+        position = state.position
         if position is not None:
             x = x + sinusoids(torch.arange(position, position + x.shape[1], device=x.device), x)
             position += x.shape[1]
@@ -104,6 +107,7 @@ class SequenceModel(Module):
     def step(self, token: Tensor, state: State) -> tuple[Tensor, State]:
         """Logits (batch, vocabulary) of the token after `token` (batch,), and the state that has read it."""
         x = self._embed(token, 1)
+        refuse_unfit(state, x)
         position = state.position
         if position is not None:
             x = x + sinusoids(torch.tensor(position, device=x.device), x)
@@ -124,10 +128,11 @@ class SequenceModel(Module):
         return []
 
     def _embed(self, tokens: Tensor, axes: int) -> Tensor:
-        if tokens.ndim != axes or tokens.numel() == 0 or tokens.dtype not in (torch.int64, torch.int32):
+        known = isinstance(tokens, Tensor)
+        if not known or tokens.ndim != axes or tokens.numel() == 0 or tokens.dtype not in (torch.int64, torch.int32):
             raise ValueError(
-                f"tokens: whole numbers of shape {'(batch, time)' if axes == 2 else '(batch,)'} are allowed, "
-                f"got {tokens.dtype} of shape {tuple(tokens.shape)}"
+                f"tokens: a tensor of whole numbers {'(batch, time)' if axes == 2 else '(batch,)'} is allowed, "
+                f"got {f'{tokens.dtype} of shape {tuple(tokens.shape)}' if known else type(tokens).__name__}"
             )
         # On a GPU this check would wait for the device at every step; the embedding itself refuses there.
         if tokens.device.type == "cpu":
@@ -165,6 +170,19 @@ class TiedHead(Module):
         return F.linear(x, self._tied_to[0].weight, self.bias)
 
 
+def refuse_unfit(state: State, x: Tensor) -> None:
+    """Raise ValueError unless this is the state of as many sequences as x, (batch, ...), comes from."""
+    if not isinstance(state, State):
+        raise ValueError(f"state: one of initial_state or of a step is allowed, got {type(state).__name__}")
+    for layer in state.layers:
+        for leaf in layer:
+            if isinstance(leaf, Tensor) and leaf.shape[0] != x.shape[0]:
+                raise ValueError(
+                    f"tokens, state: one batch is allowed, got tokens of {x.shape[0]} sequences and a state of "
+                    f"{leaf.shape[0]}"
+                )
+
+
 def read(layer: Module, x: Tensor, state: Any) -> tuple[Tensor, Any]:
     """What a layer makes of x (batch, time, width) from a state, and the state after it; by steps if it cannot else."""
     from_state = getattr(layer, "forward_from", None)
@@ -182,9 +200,10 @@ def stepped(layer: Module, x: Tensor, state: Any) -> tuple[Tensor, Any]:
 
 
 def _share(dropout: float) -> float:
-    if not 0.0 <= dropout < 1.0:
+    share = real_number(dropout, "dropout")
+    if not 0.0 <= share < 1.0:
         raise ValueError(f"dropout: a share from 0 up to 1 is allowed, got {dropout!r}")
-    return float(dropout)
+    return share
 
 
 def sinusoids(positions: Tensor, like: Tensor) -> Tensor:
@@ -238,14 +257,13 @@ class Block(Module):
         super().__init__()
         if placement not in PLACEMENTS:
             raise ValueError(f"placement: {' or '.join(PLACEMENTS)} is allowed, got {placement!r}")
-        if not isinstance(feed_forward, int) or feed_forward < 0:
-            raise ValueError(f"feed_forward: a width >= 0 is allowed, got {feed_forward!r}")
+        hidden = whole_number(feed_forward, "feed_forward", 0)
         self.placement = placement
         self.norm = norm_of(width, rms)
         self.mixer = mixer
-        if feed_forward:
+        if hidden:
             self.norm2 = norm_of(width, rms)
-            self.mlp = nn.Sequential(glorot_linear(width, feed_forward), nn.GELU(), glorot_linear(feed_forward, width))
+            self.mlp = nn.Sequential(glorot_linear(width, hidden), nn.GELU(), glorot_linear(hidden, width))
         else:
             self.mlp = None
 

@@ -62,10 +62,10 @@ def create(architecture: str, vocabulary: int, width: int, depth: int = 1, **opt
 
     Raises ValueError for an unknown architecture or option, and for sizes the architecture cannot have.
     """
-    if architecture not in ARCHITECTURES:
+    if not isinstance(architecture, str) or architecture not in ARCHITECTURES:
         raise ValueError(f"architecture: one of {', '.join(ARCHITECTURES)} is allowed, got {architecture!r}")
     try:
         make: Callable[..., SequenceModel] = ARCHITECTURES[architecture]
         return make(vocabulary, width, depth, **options)
-    except TypeError as error:
+    except (TypeError, OverflowError) as error:
         raise ValueError(f"{architecture}: {error}") from error

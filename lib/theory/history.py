@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, solve_triangular, svdvals
 
+from lib.checks import plain_array, real_array, whole_number
+
 # Histories of two symbols (first token, all but the ends, last token): a counter is the same after each of them.
 _HISTORIES = ((0, 0, 0), (1, 1, 1), (1, 0, 0), (0, 0, 1))
 
@@ -34,7 +36,7 @@ def history_state_size(model: Any, length: int) -> int:
     The history state z_l of Def. 5.1, which meets token l, is the state after l - 1 tokens. Raises ValueError for
     length < 1, objects without the interface and states that cannot be counted.
     """
-    steps = _whole_length(length)
+    steps = whole_number(length, "length", 1)
     _require_interface(model)
     stated = getattr(model, "state_size", None)
     if not callable(stated):
@@ -51,7 +53,7 @@ def counted_history_state_size(model: Any, length: int) -> int:
     Whole numbers in the state are counters if they are the same after four different histories. Cost `length` steps,
     four times as many if the state has whole numbers.
     """
-    steps = _whole_length(length)
+    steps = whole_number(length, "length", 1)
     _require_interface(model)
     numbers, whole = _leaves(_read(model, steps, _HISTORIES[0]))
     if whole and getattr(model, "vocabulary", 2) != 1:
@@ -83,7 +85,7 @@ def _leaves(state: Any) -> tuple[int, list[np.ndarray[Any, Any]]]:
         return _together(list(state.values()))
     if isinstance(state, list | tuple):
         return _together(list(state))
-    array = np.asarray(state.detach().cpu() if hasattr(state, "detach") else state)
+    array = plain_array(state, "state")
     if array.dtype.kind not in "biufc":
         raise ValueError(f"state: numbers, arrays, tensors and collections of them are allowed, got {type(state)}")
     if array.dtype.kind in "biu":
@@ -124,16 +126,6 @@ def _without_gradients() -> contextlib.AbstractContextManager[Any]:
     return contextlib.nullcontext() if torch is None else torch.no_grad()
 
 
-def _whole_length(length: Any) -> int:
-    try:
-        steps = operator.index(length)
-    except TypeError:
-        steps = 0
-    if steps < 1 or isinstance(length, bool):
-        raise ValueError(f"length: a whole number of at least 1 is allowed, got {length!r}")
-    return steps
-
-
 def _require_interface(model: Any) -> None:
     missing = [name for name in ("initial_state", "step") if not callable(getattr(model, name, None))]
     if missing or isinstance(model, type):
@@ -148,8 +140,8 @@ def canonical_correlations(covariance: ArrayLike, first: ArrayLike, second: Arra
     for Gaussians I = -1/2 sum ln(1 - r^2). covariance (n, n), first and second: index arrays without overlap. Raises
     ValueError unless both groups have a positive definite covariance. Cost O(n^3).
     """
-    matrix = np.asarray(covariance, dtype=np.float64)
-    left, right = np.asarray(first), np.asarray(second)
+    matrix = real_array(covariance, "covariance")
+    left, right = plain_array(first, "first"), plain_array(second, "second")
     try:
         roots = [cholesky(matrix[np.ix_(group, group)], lower=True) for group in (left, right)]
     except (np.linalg.LinAlgError, IndexError, ValueError) as error:

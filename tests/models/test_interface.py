@@ -15,7 +15,9 @@ import lib.models
 from lib import ROOT
 from lib.models import ARCHITECTURES, LSTM, SequenceModel, Transformer, VanillaRNN, create
 from lib.models.attention.patterns import FixedStride, Full, Pattern, Strided, Window
+from lib.models.attention.transformer import LearnedPositionTransformer
 from lib.models.base import sinusoids
+from lib.models.recurrent.orthogonal import AttendingModel
 
 VARIANTS: dict[str, tuple[str, Mapping[str, Any]]] = {
     " ".join([name, *(f"{option}={value}" for option, value in options.items())]): (name, options)
@@ -122,6 +124,52 @@ def test_a_step_leaves_the_state_it_was_given_as_it_was(variant: str) -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
+def test_a_state_of_another_batch_is_refused(variant: str) -> None:
+    model, sequence = build(variant), tokens(3, 2)
+    for rows, others in ((1, 3), (3, 1), (2, 3)):
+        started = model.initial_state(rows)
+        for state in (started, model.step(sequence[:rows, 0], started)[1]):
+            for form, given in ((model.step, sequence[:others, 1]), (model.forward_from, sequence[:others])):
+                with pytest.raises(ValueError, match=f"tokens of {others} sequences and a state of {rows}"):
+                    form(given, state)
+    with pytest.raises(ValueError, match="state: one of initial_state or of a step"):
+        model.step(sequence[:, 0], None)
+
+
+def test_numpy_numbers_are_sizes() -> None:
+    for name in ARCHITECTURES:
+        model = create(name, np.int64(5), np.int64(64), np.int64(1))
+        assert model(tokens(1, 3)).shape == (1, 3, 5)
+    first, second = (create("transformer", 5, 8, feed_forward=size) for size in (np.int64(4), 4))
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("name", [name for name, model in ARCHITECTURES.items() if issubclass(model, AttendingModel)])
+def test_layers_that_are_not_there_attend_to_nothing(name: str) -> None:
+    model = create(name, VOCABULARY, WIDTH, DEPTH)
+    first, last = (model.attended(tokens(1, 5), layer) for layer in (0, 1))
+    for layer, same in ((-2, first), (-1, last), (np.int64(1), last)):
+        assert all(torch.equal(a, b) for a, b in zip(model.attended(tokens(1, 5), layer), same, strict=True))
+    for layer in (5, -3, 2, 0.0, None, True):
+        with pytest.raises(ValueError, match="layer"):
+            model.attended(tokens(1, 5), layer)
+
+
+def test_learned_positions_go_on_where_the_state_ends() -> None:
+    model, sequence = LearnedPositionTransformer(VOCABULARY, WIDTH, DEPTH, longest=9).double(), tokens(2, 9)
+    first, state = model.forward_from(sequence[:, :4], model.initial_state(2))
+    second, state = model.forward_from(sequence[:, 4:8], state)
+    third, state = model.step(sequence[:, 8], state)
+    found = torch.cat([first, second, third[:, None]], dim=1)
+    torch.testing.assert_close(found, model(sequence), rtol=0, atol=1e-12)
+    for form, given in ((model.step, sequence[:, 0]), (model.forward_from, sequence[:, :1])):
+        with pytest.raises(ValueError, match="9 positions are learned, got 10"):
+            form(given, state)
+    with pytest.raises(ValueError, match="tokens of 1 sequences and a state of 2"):
+        model.step(sequence[:1, 0], model.initial_state(2))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_initial_weights_follow_the_seed_and_leave_the_global_generator_alone(variant: str) -> None:
     before = torch.random.get_rng_state()
     first, again, other = build(variant), build(variant), build(variant, seed=4)
@@ -186,6 +234,10 @@ def test_sinusoids_are_sines_and_cosines_of_falling_rate() -> None:
         (("rnn", 0, 8), "vocabulary"),
         (("rnn", 2, 0), "width"),
         (("rnn", 2, 8, 0), "depth"),
+        ((["rnn"], 2, 8), "architecture"),
+        (("diagonal_ssm", 2, 0), "width"),
+        (("diagonal_ssm", 2, -8), "width"),
+        (("goru", 2, 7.5), "width"),
         (("mamba", 2, 8, 0), "depth"),
         (("transformer", 2, 6), "heads = 4"),
         (("ttt_linear", 2, 6), "heads = 4"),
@@ -203,6 +255,12 @@ def test_bad_sizes_are_refused(arguments: Any, message: str) -> None:
         ("rnn", {"seed": -1}, "seed"),
         ("transformer", {"placement": "middle"}, "placement"),
         ("transformer", {"feed_forward": -1}, "feed_forward"),
+        ("transformer", {"feed_forward": True}, "feed_forward"),
+        *(("lstm", {"dropout": value}, "dropout: a") for value in ("a", None, float("nan"), 1.0, -0.1)),
+        *(("lstm", {"forget_bias": value}, "forget_bias: a finite real") for value in ("a", None, float("nan"), [1])),
+        ("diagonal_ssm", {"spectrum": "real", "size": 0}, "size"),
+        ("diagonal_ssm", {"spectrum": "real", "size": -1}, "size"),
+        ("diagonal_ssm", {"spectrum": "real", "size": 10**30}, "diagonal_ssm"),
         ("sliding_window", {"window": 0}, "window"),
         ("sparse", {"pattern": "dense"}, "pattern"),
         ("sparse", {"stride": 0}, "stride"),
@@ -225,6 +283,11 @@ def test_tokens_outside_the_vocabulary_or_of_another_shape_are_refused() -> None
     for wrong in (torch.tensor([0, 1]), torch.zeros(1, 0, dtype=torch.int64), torch.zeros(1, 2)):
         with pytest.raises(ValueError, match="batch, time"):
             model(wrong)
+    for array in (np.zeros((1, 3), int), [[0, 1]], None):
+        with pytest.raises(ValueError, match=r"a tensor of whole numbers \(batch, time\)"):
+            model(array)
+        with pytest.raises(ValueError, match="a tensor of whole numbers"):
+            model.step(array, model.initial_state(1))
     with pytest.raises(ValueError, match="batch"):
         model.step(torch.tensor([[0]]), model.initial_state(1))
     with pytest.raises(ValueError, match="batch"):

@@ -62,9 +62,21 @@ def test_sizes_of_long_histories_are_those_of_the_formulas() -> None:
     }
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_precision_is_no_dimension(dtype: Any) -> None:
-    assert history_state_size(LSTM(2, 5).to(dtype), 3) == 10
+    model = LSTM(2, 5).to(dtype)
+    assert history_state_size(model, 3) == counted_history_state_size(model, 3) == 10
+
+
+def test_a_state_that_is_trained_is_counted() -> None:
+    class Learned(NumpyRNN):
+        def initial_state(self, batch: int) -> Any:
+            return torch.zeros(batch, 7, requires_grad=True)
+
+        def step(self, token: Any, state: Any) -> tuple[Any, Any]:
+            return None, state
+
+    assert history_state_size(Learned(), 3) == 7
 
 
 class NumpyRNN:

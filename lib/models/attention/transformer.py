@@ -11,7 +11,19 @@ from torch import Tensor, nn
 
 from lib.checks import whole_number
 from lib.models.attention.patterns import FixedStride, Full, KeyValueCache, Pattern, Strided, Window, extended
-from lib.models.base import Block, Module, SequenceModel, State, glorot_linear, head_width, norm_of, seeded, stepped
+from lib.models.base import (
+    Block,
+    Module,
+    SequenceModel,
+    State,
+    glorot_linear,
+    head_width,
+    norm_of,
+    read,
+    refuse_unfit,
+    seeded,
+    stepped,
+)
 from lib.models.kernels.attention import causal_attention, split_heads, torch_attention
 
 ADDED, ROTARY, NONE = POSITIONS = ("sinusoidal", "rotary", "none")
@@ -255,17 +267,29 @@ class LearnedPositionTransformer(SequenceModel):
             x = layer(x)
         return self.head(self.norm(x))
 
+    def forward_from(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        x, start = self._embed(tokens, 2), state.position or 0
+        refuse_unfit(state, x)
+        done = self._within(start + x.shape[1])
+        x, after = x + self.table.weight[start:done], []
+        for layer, before in zip(self.layers, state.layers, strict=True):
+            x, kept = read(layer, x, before)
+            after.append(kept)
+        return self.head(self.norm(x)), State(tuple(after), done)
+
     def initial_state(self, batch: int) -> State:
         return State(super().initial_state(batch).layers, 0)
 
     def step(self, token: Tensor, state: State) -> tuple[Tensor, State]:
-        read = self._within((state.position or 0) + 1)
-        x = self._embed(token, 1) + self.table.weight[read - 1]
+        x = self._embed(token, 1)
+        refuse_unfit(state, x)
+        done = self._within((state.position or 0) + 1)
+        x = x + self.table.weight[done - 1]
         after = []
         for layer, before in zip(self.layers, state.layers, strict=True):
             x, kept = layer.step(x, before)
             after.append(kept)
-        return self.head(self.norm(x)), State(tuple(after), read)
+        return self.head(self.norm(x)), State(tuple(after), done)
 
     def _within(self, length: int) -> int:
         if length > self.table.num_embeddings:

@@ -178,7 +178,11 @@ class AttentiveRNN(Module):
 def attended_times(attended: Sequence[Sequence[int]]) -> list[list[int]]:
     """The lists, sorted; ValueError unless attended[t - 1] holds some of 1 ... t, or none, each once."""
     lists = []
-    for t, times in enumerate(attended, start=1):
+    try:
+        rows = [list(times) for times in attended]
+    except TypeError:
+        raise ValueError(f"attended: a sequence of sequences of times is allowed, got {attended!r}") from None
+    for t, times in enumerate(rows, start=1):
         chosen = sorted(whole_number(i, f"attended[{t - 1}]", 1) for i in times)
         if max(chosen, default=0) > t or len(set(chosen)) < len(chosen):
             raise ValueError(f"attended[{t - 1}]: different times among 1 .. {t} are allowed, got {times!r}")

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lib.checks import whole_number
+from lib.checks import real_number, whole_number
 from lib.models.base import Module, SequenceModel, seeded
 from lib.models.kernels.recurrent import lstm, rnn
 
@@ -177,14 +177,14 @@ class LSTM(SequenceModel):
         longest: int | None = None,
         seed: int | np.random.Generator = 0,
     ) -> None:
-        times = _longest(start, "chrono", longest)
-        if times is not None and forget_bias != 0:
+        times, forget = _longest(start, "chrono", longest), real_number(forget_bias, "forget_bias")
+        if times is not None and forget != 0:
             raise ValueError(f"forget_bias: start 'chrono' draws it; leave it out, got {forget_bias}")
         if embedding_start not in ("uniform", "orthogonal"):
             raise ValueError(f"embedding_start: uniform or orthogonal is allowed, got {embedding_start!r}")
         size = width if embedding is None else embedding
         with seeded(seed):
-            layers = [LSTMLayer(inputs, width, forget_bias) for inputs in _sizes(width, depth, size)]
+            layers = [LSTMLayer(inputs, width, forget) for inputs in _sizes(width, depth, size)]
             if times is not None:
                 for layer in layers:
                     layer.start_chrono(times)

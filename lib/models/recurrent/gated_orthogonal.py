@@ -27,7 +27,7 @@ class GatedOrthogonalLayer(Module):
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__()
-        self.width = whole_number(width, "width", 1)
+        self.width = width = whole_number(width, "width", 1)
         if width & (width - 1):
             raise ValueError(f"width: a power of 2 is allowed, got {width}")
         self.weight_ih = nn.Parameter(torch.empty(3 * width, inputs).uniform_(-0.01, 0.01))  # of r, g, c

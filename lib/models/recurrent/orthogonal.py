@@ -136,10 +136,13 @@ class AttendingModel(CellModel):
         """What states of a layer, the last by default, attended to while `tokens` (batch, time) were read.
 
         0-based times, -1 for an empty slot, and weights, 0 there; both (batch, time, slots): the buffer, of `time`
-        slots if it holds all states, and after it the relevant set.
+        slots if it holds all states, and after it the relevant set. Raises ValueError for a layer that is not there.
         """
-        x = self._embed(tokens, 2)
-        *below, asked = list(self.layers)[: list(range(len(self.layers)))[layer] + 1]
+        x, depth = self._embed(tokens, 2), len(self.layers)
+        place = whole_number(layer, "layer", -depth)
+        if place >= depth:
+            raise ValueError(f"layer: {-depth} .. {depth - 1} are allowed, got {layer!r}")
+        *below, asked = list(self.layers)[: place % depth + 1]
         with torch.no_grad():
             for lower in below:
                 x = lower(x)

@@ -32,7 +32,8 @@ class DiagonalMixer(Module):
         super().__init__()
         if spectrum not in SPECTRA:
             raise ValueError(f"spectrum: {' or '.join(SPECTRA)} is allowed, got {spectrum!r}")
-        if spectrum == "complex" and whole_number(size, "size", 1) % 2:
+        width, size = whole_number(width, "width", 1), whole_number(size, "size", 1)
+        if spectrum == "complex" and size % 2:
             raise ValueError(f"size: an even number is allowed with complex modes, got {size}")
         self.width, self.size, self.complex = width, size, spectrum == "complex"
         modes = size // 2 if self.complex else size

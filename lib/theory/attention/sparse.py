@@ -7,6 +7,7 @@ is a polynomial p_{0:k} in V. An empty A_tau means c_tau = 0: no attention at th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import chain, combinations
@@ -16,10 +17,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import whole_number, whole_steps
+from lib.checks import plain_array, whole_number, whole_steps
+from lib.theory.attention.uniform import unscaled
 
 Attended = Sequence[Any]
 Times = NDArray[np.int64]
+SMALLEST = float(np.finfo(np.float64).tiny)  # below, digits are lost
+LOST, ZERO = -1100, -(2**62)  # powers of two: nothing is left of a float there; and that of a zero
 
 
 def sparse_attention_gradient(eigenvalue: complex, attended: Attended, t: int, k: ArrayLike) -> Any:
@@ -32,7 +36,8 @@ def sparse_attention_gradient(eigenvalue: complex, attended: Attended, t: int, k
     eigenvalue: real or complex. attended: at least t + k sequences of whole numbers; attended[tau - 1] holds the
     1-based times, all in 1 ... tau and different, that s_tau attends to with weight 1 / kappa_tau; it may be empty,
     which means c_tau = 0. k: whole number >= 0 or array of them. Returns a float (complex for a complex eigenvalue),
-    or an array in the shape of k. For lambda >= 0 nothing cancels. Growth beyond 1e308 becomes inf.
+    or an array in the shape of k. For lambda >= 0 nothing cancels. Growth beyond 1e308 becomes inf with the right sign
+    (complex: in each part), and what a gradient beyond the floats comes back to is right again.
     Raises ValueError for anything else, naming the time. Cost O(k + sum of kappa_tau), for all k up to the largest.
     """
     value = _finite_number(eigenvalue)
@@ -40,7 +45,13 @@ def sparse_attention_gradient(eigenvalue: complex, attended: Attended, t: int, k
     last = int(whole.max(initial=0))
     offsets, times = attention_table(attended, t, last)
     gradients = np.empty(last + 1, dtype=np.complex128 if isinstance(value, complex) else np.float64)
-    _run(value, offsets, times, t, gradients)
+    _run(value, offsets, times, int(t), gradients)
+    with np.errstate(over="ignore"):
+        size = np.abs(gradients)
+    if not np.all((size >= SMALLEST) & np.isfinite(size)):  # once more, with a power of two beside every number
+        exponents = np.empty(last + 1, dtype=np.int64)
+        _run_scaled(value, offsets, times, int(t), gradients, exponents)
+        gradients = unscaled(gradients, exponents)
     return np.asarray(gradients[whole])[()] if np.ndim(k) else gradients[int(whole)].item()
 
 
@@ -157,13 +168,14 @@ def attention_table(attended: Attended, t: int, k: int) -> tuple[Times, Times]:
     """
     first = whole_number(t, "t", 1)
     try:
-        counts = [len(row) for row in attended]
+        rows = list(attended)
+        counts = [len(row) for row in rows]
     except TypeError as error:
         raise ValueError(f"attended: a sequence of sequences of times is allowed, got {type(attended)}") from error
     if len(counts) < first + k:
         raise ValueError(f"attended: times up to t + k = {first + k} are needed, got {len(counts)}")
     offsets = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-    flat = np.array(list(chain.from_iterable(attended))) if offsets[-1] else np.empty(0, dtype=np.int64)
+    flat = np.array(list(chain.from_iterable(rows))) if offsets[-1] else np.empty(0, dtype=np.int64)
     if flat.dtype.kind not in "iu" or flat.ndim != 1:
         raise ValueError(f"attended: rows of whole numbers are allowed, got {flat.flat[0]!r} of type {flat.dtype}")
     owner = np.repeat(np.arange(1, len(counts) + 1), counts)
@@ -183,8 +195,9 @@ def attention_table(attended: Attended, t: int, k: int) -> tuple[Times, Times]:
 def _finite_number(eigenvalue: complex) -> float | complex:
     value: float | complex
     try:
-        value = complex(eigenvalue) if np.iscomplexobj(eigenvalue) else float(eigenvalue)  # type: ignore[arg-type]
-    except (TypeError, ValueError) as error:
+        plain = plain_array(eigenvalue, "eigenvalue")
+        value = complex(plain) if np.iscomplexobj(plain) else float(plain)
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"eigenvalue: a finite real or complex number is allowed, got {eigenvalue!r}") from error
     if not np.isfinite(value):
         raise ValueError(f"eigenvalue: a finite real or complex number is allowed, got {eigenvalue!r}")
@@ -204,3 +217,36 @@ def _run(eigenvalue: Any, offsets: Any, times: Any, t: Any, gradients: Any) -> N
         gradients[j] = states[j] + total / max(end - start, 1)
         if j + 1 < gradients.size:
             states[j + 1] = eigenvalue * gradients[j]
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _normal(number: Any) -> Any:
+    """(part, exponent) with number = part 2^exponent, its larger component from 1/2 to 1; (0, 0) for 0."""
+    exponent = math.frexp(max(abs(number.real), abs(number.imag)))[1]
+    half = exponent // 2  # in two steps: 2^-exponent itself may be beyond the floats
+    return number * math.ldexp(1.0, -half) * math.ldexp(1.0, half - exponent), exponent
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _run_scaled(eigenvalue: Any, offsets: Any, times: Any, t: Any, gradients: Any, exponents: Any) -> None:
+    """The same with gradients[j] 2^exponents[j]; every sum is formed at the exponent of its largest term."""
+    factor, power = _normal(eigenvalue)
+    states, powers = np.empty_like(gradients), np.empty_like(exponents)  # dh_{t+j}/dh_t = states[j] 2^powers[j]
+    states[0], powers[0] = 1.0, 0
+    for j in range(gradients.size):
+        start, end = offsets[t + j - 1], offsets[t + j]
+        top = powers[j]
+        for place in range(start, end):
+            if times[place] >= t:
+                top = max(top, powers[times[place] - t])
+        total = eigenvalue * 0.0
+        for place in range(start, end):
+            if times[place] >= t:
+                i = times[place] - t
+                total += states[i] * math.ldexp(1.0, max(powers[i] - top, LOST))
+        own = states[j] * math.ldexp(1.0, max(powers[j] - top, LOST))
+        gradients[j], exponents[j] = _normal(own + total / max(end - start, 1))
+        exponents[j] += top
+        if j + 1 < gradients.size:
+            states[j + 1], powers[j + 1] = _normal(factor * gradients[j])
+            powers[j + 1] = ZERO if states[j + 1] == 0 else powers[j + 1] + exponents[j] + power

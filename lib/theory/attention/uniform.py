@@ -16,18 +16,20 @@ formed at the end; as a variable it is never a difference of large numbers.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import whole_number, whole_steps
+from lib.checks import plain_array, whole_number, whole_steps
 from lib.theory.attention.double_double import add, divided, times
 
 RESCALED = 200  # bits taken out at once, long before a product could overflow
 LARGE, SMALL = 2.0**RESCALED, 2.0**-RESCALED
 LARGEST = 1e150  # eigenvalue, so that its product with what was just rescaled stays finite
+LATEST = 2**53  # t + k: larger ones are no float64
 
 
 def uniform_attention_gradient(eigenvalue: ArrayLike, t: int, k: ArrayLike) -> Any:
@@ -41,17 +43,21 @@ def uniform_attention_gradient(eigenvalue: ArrayLike, t: int, k: ArrayLike) -> A
     Precision: run in double-double arithmetic, with relative errors below 1e-15 (complex: of the modulus) up to k =
     1e6 for |lambda| <= 1.2. Beyond float64 (lambda = 1 from k of about 1.3e5, |lambda| > 1) the result is infinite
     with the right sign; see `log_magnitude`.
-    Raises ValueError for t < 1, k < 0, numbers that are not whole, eigenvalues that are not finite or above 1e150.
+    Raises ValueError for t < 1, k < 0, numbers that are not whole, t + k > 2^53, eigenvalues that are not finite or
+    above 1e150.
     Cost O(max k) time per different eigenvalue, memory only for the result.
     """
-    values, exponents = scaled_gradient(eigenvalue, t, k)
-    with np.errstate(over="ignore"):
+    return unscaled(*scaled_gradient(eigenvalue, t, k))[()]
+
+
+def unscaled(values: NDArray[Any], exponents: NDArray[np.int64]) -> NDArray[Any]:
+    """values 2^exponents; real and imaginary parts beyond the floats are infinite, each with its sign."""
+    with np.errstate(over="ignore", under="ignore"):
         if np.iscomplexobj(values):
-            real, imaginary = (np.ldexp(part, exponents) for part in (values.real, values.imag))
             result = np.empty(values.shape, dtype=np.complex128)
-            result.real, result.imag = real, imaginary
-            return result[()]
-        return np.ldexp(values, exponents)[()]
+            result.real, result.imag = np.ldexp(values.real, exponents), np.ldexp(values.imag, exponents)
+            return result
+        return np.asarray(np.ldexp(values, exponents))
 
 
 def log_magnitude(eigenvalue: ArrayLike, t: int, k: ArrayLike) -> Any:
@@ -68,6 +74,8 @@ def scaled_gradient(eigenvalue: ArrayLike, t: int, k: ArrayLike) -> tuple[NDArra
     """
     start = whole_number(t, "t", 1)
     steps = whole_steps(k)
+    if start + int(steps.max(initial=0)) > LATEST:
+        raise ValueError(f"t, k: t + k <= 2^53 is allowed, got {start} + {steps.max(initial=0)}")
     eigenvalues = _finite_numbers(eigenvalue)
     try:
         eigenvalues, steps = np.broadcast_arrays(eigenvalues, steps)
@@ -90,9 +98,10 @@ def scaled_gradient(eigenvalue: ArrayLike, t: int, k: ArrayLike) -> tuple[NDArra
 
 
 def _finite_numbers(eigenvalue: ArrayLike) -> NDArray[Any]:
-    array = np.asarray(eigenvalue)
+    array = plain_array(eigenvalue, "eigenvalue")
     if array.dtype.kind == "O":  # fractions and the like
-        array = array.astype(np.complex128 if any(isinstance(x, complex) for x in array.flat) else np.float64)
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            array = array.astype(np.complex128 if any(isinstance(x, complex) for x in array.flat) else np.float64)
     if array.dtype.kind not in "iufc" or not np.all(np.abs(array) <= LARGEST):  # NaN fails too
         raise ValueError(f"eigenvalue: real or complex numbers up to {LARGEST:.0e} are allowed, got {eigenvalue!r}")
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)

@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import whole_number
+from lib.checks import plain_array, real_array, whole_number
 from lib.theory.gradients.states import Array, AttentiveStates, read_states
 
 Form = Literal["corrected", "printed"]
@@ -36,11 +36,12 @@ def attentive_rnn_gradient(network: Any, inputs: Any, t: int, k: ArrayLike) -> A
     network: a `lib.models.AttentiveRNN`, or any object with its attributes, see `lib.theory.gradients.states`.
     inputs: x_1 ... x_T (T, inputs), array or tensor. t >= 1, k >= 0, t + k <= T; k may be an array.
     Returns (hidden, hidden) in float64, or k.shape + (hidden, hidden).
-    Raises ValueError for t < 1, k < 0, t + k > T, shapes that do not fit, and numbers that are not finite.
+    Raises ValueError for t < 1, k < 0, t + k > T, shapes that do not fit, and numbers that are not finite, states and
+    gradients up to the largest k too.
     Cost O(k^2 m^2 + k m^3) for the largest k and m hidden units, after a forward pass of t + k steps.
     """
     start = whole_number(t, "t", 1)
-    asked = np.asarray(k)
+    asked = plain_array(k, "k")
     if asked.size == 0 or asked.dtype.kind not in "iu" or np.any(asked < 0):
         raise ValueError(f"k: whole numbers of at least 0 are allowed, got {k!r}")
     length, last = _length(inputs), start + int(asked.max())
@@ -50,8 +51,9 @@ def attentive_rnn_gradient(network: Any, inputs: Any, t: int, k: ArrayLike) -> A
     return np.asarray(gradients[asked])
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def gradients_from(states: AttentiveStates, t: int) -> Array:
-    """C_0, C_1, ... up to the last step, (time - t + 1, m, m), by Lemma 1. Cost as above."""
+    """C_0, C_1, ... up to the last step, (time - t + 1, m, m), by Lemma 1; ValueError at an overflow. Cost as above."""
     m, count = states.hidden, states.time - t + 1
     C, G = np.empty((count, m, m)), np.empty((count, m, m))
     G[0] = np.eye(m)
@@ -61,6 +63,8 @@ def gradients_from(states: AttentiveStates, t: int) -> Array:
         C[k] = _through_hidden(states, t, t + k, G[: k + 1])
         if k:
             C[k] += states.second[t + k] @ query_response(states, t + k) @ C[k - 1]
+        if not np.all(np.isfinite(C[k])):
+            raise ValueError(f"network, inputs: finite gradients are allowed, got an overflow of ds_{t + k}/dh_{t}")
     return C
 
 
@@ -103,12 +107,13 @@ def total_gradients(
     loss_gradient: dL/ds_t with the other states fixed, (T, m) for t = 1 ... T <= states.time; later states are not
     read. hidden_gradient: dL/dh_t with all else fixed, of that shape, of a loss that reads h_t too. Equals
     dL/dh_t = sum_k (dL/ds_{t+k}) C_k with C_k of `attentive_rnn_gradient`, in O(time^2 m + time m^2)
-    in place of O(time^3 m^2). Raises ValueError for another shape or numbers that are not finite.
+    in place of O(time^3 m^2). Raises ValueError for another shape, numbers that are not finite, and an overflow.
     """
     s, h = gradients_by_glances(states, loss_gradient, hidden_gradient, most=0, rest=True)
     return TotalGradients(s[0], h[0])
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def gradients_by_glances(
     states: AttentiveStates,
     loss_gradient: ArrayLike,
@@ -142,12 +147,14 @@ def gradients_by_glances(
         h[:, 1 : t + 1] += alpha[:, None] * (through_context[:, None] + moved)
         h[:, t] += s[:, t] @ states.first[t]
         s[:, t - 1] += through_context @ query_response(states, t) + h[:, t] @ states.J(t - 1)
+        if not np.all(np.isfinite(s[:, t - 1])):
+            raise ValueError(f"network, inputs: finite gradients are allowed, got an overflow of dL/ds_{t - 1}")
     return TotalGradients(s, h)
 
 
 def _given(gradient: ArrayLike, name: str, states: AttentiveStates) -> Array:
     """The rows of a gradient by time, checked."""
-    given, m = np.asarray(gradient, dtype=float), states.hidden
+    given, m = real_array(gradient, name), states.hidden
     if given.ndim != 2 or given.shape[1] != m or not 1 <= len(given) <= states.time or not np.all(np.isfinite(given)):
         raise ValueError(f"{name}: finite (T, {m}) with T = 1 .. {states.time} is allowed, got {given.shape}")
     return given

@@ -8,14 +8,14 @@ Times count from 1, as in the paper; arrays indexed by time hold an unused row 0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lib.checks import whole_number
+from lib.checks import real_array, whole_number
 
 Array = NDArray[np.float64]
 
@@ -70,6 +70,7 @@ class AttentiveStates:
         return weighted @ self.U_a, weighted @ self.W_a
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def read_states(network: Any, inputs: Any, time: int | None = None) -> AttentiveStates:
     """Run a network over inputs (time, inputs), or their first `time` steps, in float64.
 
@@ -123,11 +124,7 @@ def read_states(network: Any, inputs: Any, time: int | None = None) -> Attentive
 
 def _array(value: Any, name: str, shape: tuple[int | None, ...]) -> Array:
     """The value as a finite float64 array of this shape, None for any length; tensors are detached."""
-    plain = value.detach().cpu().numpy() if hasattr(value, "detach") else value
-    try:
-        array = np.asarray(plain, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: real numbers are allowed, got {value!r}") from error
+    array = real_array(value, name)
     fits = array.ndim == len(shape) and all(size in (None, n) for size, n in zip(shape, array.shape, strict=True))
     if not fits:
         wanted = ", ".join("any" if size is None else str(size) for size in shape)
@@ -143,25 +140,30 @@ def _alignment(network: Any, m: int) -> tuple[Array, Array, Array]:
     return _array(network.W_a, "W_a", (len(v_a), m)), _array(network.U_a, "U_a", (len(v_a), m)), v_a
 
 
-def _masks(attended: Sequence[Sequence[int]] | None, steps: int) -> NDArray[np.bool_]:
+def _masks(attended: Iterable[Iterable[int]] | None, steps: int) -> NDArray[np.bool_]:
     """masks[t - 1, i - 1]: whether s_t attends to h_i."""
     if attended is None:
         return np.tri(steps, dtype=bool)
-    if len(attended) < steps:
-        raise ValueError(f"attended: times for all of {steps} steps are allowed, got {len(attended)}")
+    try:
+        rows = [list(times) for times in attended]
+    except TypeError:
+        raise ValueError(f"attended: a sequence of sequences of times is allowed, got {attended!r}") from None
+    if len(rows) < steps:
+        raise ValueError(f"attended: times for all of {steps} steps are allowed, got {len(rows)}")
     masks = np.zeros((steps, steps), dtype=bool)
-    for t, times in enumerate(attended[:steps], start=1):
+    for t, times in enumerate(rows[:steps], start=1):
         for i in times:
-            if whole_number(i, f"attended[{t - 1}]", 1) > t or masks[t - 1, i - 1]:
+            number = whole_number(i, f"attended[{t - 1}]", 1)
+            if number > t or masks[t - 1, number - 1]:
                 raise ValueError(f"attended[{t - 1}]: different times among 1 .. {t} are allowed, got {times!r}")
-            masks[t - 1, i - 1] = True
+            masks[t - 1, number - 1] = True
     return masks
 
 
 def _activation(activation: Any) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
     """phi and phi' of an array."""
     if not callable(activation):
-        if activation not in SLOPES:
+        if not isinstance(activation, str) or activation not in SLOPES:
             raise ValueError(f"activation: {', '.join(SLOPES)} or a function is allowed, got {activation!r}")
         return SLOPES[activation]
     import torch
@@ -196,6 +198,9 @@ def _combination(network: Any, m: int) -> tuple[Callable[[Array, Array], Array],
         return lambda h, c: scale * (h + c), equal
     if combination != "gated":
         raise ValueError(f"combination: sum, mean, gated or a function is allowed, got {combination!r}")
+    missing = [name for name in ("G_h", "G_c") if not hasattr(network, name)]
+    if missing:
+        raise ValueError(f"network: attributes G_h, G_c are needed where it is gated, missing {', '.join(missing)}")
     G_h, G_c = _array(network.G_h, "G_h", (m, m)), _array(network.G_c, "G_c", (m, m))
 
     def gate(h: Array, c: Array) -> Array:

@@ -1,12 +1,14 @@
-"""What `memorizing_ssm` is given: shapes, equal sequences, windows, and sequences to fill up neurons."""
+"""What `memorizing_ssm` is given: shapes, types, equal sequences, windows, and sequences to fill up neurons."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, issparse, vstack
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from scipy.sparse import csr_array, issparse
+
+from lib.checks import real_array
 
 Array = NDArray[np.float64]
 
@@ -14,12 +16,15 @@ Array = NDArray[np.float64]
 def checked_data(inputs: ArrayLike, outputs: Any) -> tuple[Array, Any]:
     """inputs (N, n, m) and outputs (N, p), dense or sparse, as float64.
 
-    Raises ValueError for other shapes, numbers that are not finite, and equal sequences.
+    Raises ValueError for other shapes, numbers that are not real or not finite, and equal sequences.
     """
-    x = _real(inputs, "inputs")
+    x = real_array(inputs, "inputs").copy()
     if x.ndim != 3 or 0 in x.shape:
         raise ValueError(f"inputs: shape (N, n, m) with all at least 1 is allowed, got {x.shape}")
-    y = csr_array(outputs, dtype=np.float64) if issparse(outputs) else _real(outputs, "outputs")
+    y: Any = csr_array(outputs) if issparse(outputs) else real_array(outputs, "outputs").copy()
+    if issparse(y):
+        real_array(y.data, "outputs")
+        y = y.astype(np.float64)
     if y.ndim != 2 or y.shape[0] != len(x) or y.shape[1] < 1:
         raise ValueError(f"outputs: shape (N, p) with N = {len(x)} and p >= 1 is allowed, got {y.shape}")
     for name, values in (("inputs", x), ("outputs", y.data if issparse(y) else y)):
@@ -54,8 +59,22 @@ def windows_of(sequences: Array, outputs: Any, order: int) -> tuple[Array, Any]:
     return windows[first], outputs[first]
 
 
-def padded(windows: Array, outputs: Any, neurons: int, generator: np.random.Generator) -> tuple[Array, Any]:
-    """Windows with output 0 added until there is one for each neuron, far out in random directions."""
+def float_type(dtype: DTypeLike) -> np.dtype[Any]:
+    """The floating type that NumPy calls so; ValueError if it calls none so."""
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = np.dtype(object)
+    if kind.kind != "f":
+        raise ValueError(f"dtype: a floating type of NumPy is allowed, got {dtype!r}")
+    return kind
+
+
+def padded(windows: Array, outputs: Array, neurons: int, generator: np.random.Generator) -> tuple[Array, Array]:
+    """Windows with output 0 added until there is one for each neuron, far out in random directions.
+
+    No corner of the given windows need be one among these.
+    """
     missing = neurons - len(windows)
     if missing <= 0:
         return windows, outputs
@@ -64,19 +83,7 @@ def padded(windows: Array, outputs: Any, neurons: int, generator: np.random.Gene
     extra = generator.standard_normal((missing, *windows.shape[1:]))
     extra *= 3 * reach / np.linalg.norm(extra, axis=(1, 2), keepdims=True)
     extra *= 1 + generator.random((missing, 1, 1))  # different even where there are two directions only
-    nothing = np.zeros((missing, outputs.shape[1]))
-    filled = np.concatenate([outputs, nothing]) if not issparse(outputs) else vstack([outputs, csr_array(nothing)])
-    return np.concatenate([windows, centre + extra]), csr_array(filled) if issparse(filled) else filled
-
-
-def _real(values: ArrayLike, name: str) -> Array:
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "biuf":
-            raise TypeError
-        return array.astype(np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: an array of real numbers is allowed, got {type(values).__name__}") from None
+    return np.concatenate([windows, centre + extra]), np.concatenate([outputs, np.zeros((missing, outputs.shape[1]))])
 
 
 def _groups(windows: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

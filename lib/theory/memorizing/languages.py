@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.sparse import csr_array
 
-from lib.checks import generator, real_number, whole_number
+from lib.checks import generator, real_array, real_number, whole_number
 from lib.theory.memorizing.construction import MemorizingSSM, Method, memorizing_ssm
 
 Array = NDArray[Any]
@@ -129,7 +129,7 @@ def ngram_ssm(
     if not 0 < allowed < 2:
         raise ValueError(f"epsilon: 0 < epsilon < 2 is allowed (two laws are never further apart), got {epsilon}")
     random = generator(seed)
-    table = word_embedding(size, width, random) if embedding is None else np.asarray(embedding, dtype=np.float64)
+    table = word_embedding(size, width, random) if embedding is None else real_array(embedding, "embedding")
     if table.shape != (size, width):
         raise ValueError(f"embedding: shape (words, dimension) = ({size}, {width}) is allowed, got {table.shape}")
     if len(np.unique(table, axis=0)) < size:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.sparse import issparse
 
 from lib.checks import generator, whole_number
-from lib.theory.memorizing.checks import checked_data
+from lib.theory.memorizing.checks import checked_data, float_type
 from lib.theory.memorizing.winner import NotACorner, separators
 from lib.theory.windows.context_window import relu, rnn_outputs, rnn_states
 
@@ -90,7 +90,7 @@ def memorizing_rnn(
     else:
         raise ValueError(f"method: 'winner_take_all' or 'sorted' is allowed, got {method!r}")
     A, B, b = shift_register(directions.reshape(count, order, width), thresholds, -z.min(axis=(0, 1)))
-    precision = np.dtype(dtype)
+    precision = float_type(dtype)
     if precision not in (np.dtype(np.float64), np.dtype(np.float32)):
         raise ValueError(f"dtype: float64 or float32 is allowed, got {dtype!r}")
     A, B, b = (weights.astype(precision) for weights in (A, B, b))
@@ -163,7 +163,7 @@ def _winner_level(windows: Array) -> tuple[Array, Array, float]:
         others = ", ".join(map(str, error.others))
         raise ValueError(
             f"inputs: sequence {error.window} lies in the convex hull of sequences {others}, "
-            "so that no neuron is active for it alone; inputs on a sphere are allowed, or method='projection'"
+            "so that no neuron is active for it alone; inputs on a sphere are allowed, or method='sorted'"
         ) from error
     steepest = float(np.max(np.linalg.norm(directions, axis=1)))
     largest = float(np.max(np.linalg.norm(windows.reshape(len(windows), -1), axis=1)))

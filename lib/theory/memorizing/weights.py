@@ -179,46 +179,52 @@ def _thresholds(line: Array, extra: Array) -> tuple[Order, Array, float]:
     return np.array([*first, *rest], dtype=np.intp), np.array(thresholds), cost
 
 
-def register_transition(windows: Array) -> tuple[Transition, Array, Order, Order]:
-    """Transition, biases b (N,), and the order: sequences with a neuron of their own first, the register's last.
+def register_transition(windows: Array, neurons: int) -> tuple[Transition, Array, Order, Order]:
+    """Transition, biases b (neurons,), and the order: sequences with a neuron of their own first, the register's last.
 
-    windows (N, order, m), latest input first. Raises ValueError if N is too small for the register, if the last
-    order - 1 inputs span too little for its features to be independent, or if a window is no corner. Cost as
-    `separators`.
+    windows (N, order, m), latest input first. Neurons that are left are silent; the register has to answer for no more
+    sequences than have no neuron of their own. Raises ValueError if there are too few neurons for the register, if the
+    last order - 1 inputs span too little for its features to tell those sequences apart, or if a window is no corner.
+    Cost as `separators`.
     """
     count, order, inputs = windows.shape
     size = (order - 1) * inputs
-    if count <= size:
-        raise ValueError(f"shift_register: more than (order - 1) m = {size} sequences are allowed, got {count}")
+    if neurons <= size:
+        raise ValueError(f"shift_register: more than (order - 1) m = {size} neurons are allowed, got {neurons}")
+    shared = max(0, count + size - neurons)  # sequences that the register answers for
     unit = 2.0 ** np.round(np.log2(windows.std())) if windows.std() > 0 else 1.0
     windows = windows / unit  # a power of two: A stays exact, and both kinds of features are of the same size
     held = windows[:, : order - 1].reshape(count, size)
     spread = held.std(axis=0)
     biases = spread - held.min(axis=0)  # the register's features are active for all sequences
     _, triangle, pivots = qr((held + biases).T, mode="economic", pivoting=True)
-    if size and not abs(triangle[size - 1, size - 1]) > 1e-9 * abs(triangle[0, 0]):
+    if shared and not abs(triangle[shared - 1, shared - 1]) > 1e-9 * abs(triangle[0, 0]):
         raise ValueError(
-            f"shift_register: the last {order - 1} inputs of all sequences have to span (order - 1) m = {size} "
-            "dimensions, and these span fewer; the other methods do not need this"
+            f"shift_register: the last {order - 1} inputs of all sequences have to span {shared} of (order - 1) m = "
+            f"{size} dimensions, and these span fewer; with {shared} more neurons, or the other methods, they "
+            "do not have to"
         )
-    last = pivots[:size]
+    last = pivots[:shared]
     first = np.setdiff1d(np.arange(count), last)
     separating, thresholds = separators(windows)
-    functionals = np.concatenate([np.eye(size, order * inputs), separating[first]])
-    readers = np.eye(order * inputs, count)
+    silent = neurons - size - len(first)
+    functionals = np.concatenate([np.eye(size, order * inputs), separating[first], np.zeros((silent, order * inputs))])
+    readers = np.eye(order * inputs, neurons)
     readers[size:] = 0  # nobody reads the oldest input
-    neurons = np.concatenate([np.arange(size, count), np.arange(size)])
-    realised = transition(functionals.reshape(count, order, inputs), readers, np.eye(inputs) / unit)
-    return realised, np.concatenate([biases, -thresholds[first]]), np.concatenate([first, last]), neurons
+    columns = np.concatenate([np.arange(size, size + len(first)), np.arange(size)])
+    realised = transition(functionals.reshape(neurons, order, inputs), readers, np.eye(inputs) / unit)
+    b = np.concatenate([biases, -thresholds[first], np.full(silent, -1.0)])
+    return realised, b, np.concatenate([first, last]), columns
 
 
 def register_weights(features: Array, outputs: Array, sequences: Order, neurons: Order, size: int) -> Array:
-    """C^T (N, p) from features [[1, R], [0, S]], with S (size, size). Cost O(size^3 + N size p)."""
+    """C^T (all neurons, p) from features [[1, R], [0, S]], S with `size` columns. Cost O(size^3 + N size p)."""
     ordered, wanted = features[np.ix_(sequences, neurons)], outputs[sequences]
-    own = len(ordered) - size
-    weights = np.empty_like(wanted)
-    weights[own:] = np.linalg.solve(ordered[own:, own:], wanted[own:])
-    weights[:own] = (wanted[:own] - ordered[:own, own:] @ weights[own:]) / np.diag(ordered)[:own, None]
-    result = np.empty_like(weights)
-    result[neurons] = weights
+    own = len(neurons) - size
+    shared, target = ordered[own:, own:], wanted[own:]
+    square = len(shared) == size
+    register = np.linalg.solve(shared, target) if square else np.linalg.lstsq(shared, target, rcond=None)[0]
+    result = np.zeros((features.shape[1], wanted.shape[1]))
+    result[neurons[own:]] = register
+    result[neurons[:own]] = (wanted[:own] - ordered[:own, own:] @ register) / np.diag(ordered)[:own, None]
     return result

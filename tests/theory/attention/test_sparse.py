@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 import sympy
@@ -262,6 +263,67 @@ def test_tanh_jacobians_are_those_of_the_network() -> None:
     assert nothing[0] == 0 and np.all(nothing[1:] == -np.inf)
 
 
+def compared(found: np.ndarray, exact: list[Any], tolerance: float) -> np.ndarray:
+    """Which exact gradients are floats; the others have to be infinite with their sign."""
+    inside = np.array([abs(p) < np.finfo(float).max for p in exact])
+    signs = np.array([float(mpmath.sign(p)) for p in exact])
+    assert np.array_equal(found[~inside], np.inf * signs[~inside])
+    assert np.isfinite(found[inside]).all()
+    near = np.array([float(p) for p, known in zip(exact, inside, strict=True) if known])
+    assert np.allclose(found[inside], near, rtol=tolerance, atol=1e-320)
+    return inside
+
+
+@pytest.mark.parametrize("name", gallery(7))
+@pytest.mark.parametrize("eigenvalue", [2.5, 1.25, 0.1, 1e308, 1e-200, -3.0, -1.5, -1e200])
+def test_beyond_the_floats_are_infinities_of_the_right_sign(name: str, eigenvalue: float) -> None:
+    count = 12 if abs(np.log10(abs(eigenvalue))) > 100 else 900
+    attended = gallery(count + 4)[name]
+    for t in (1, 5):
+        found = sparse_attention_gradient(eigenvalue, attended, t, np.arange(count))
+        compared(found, gradients_in_mpmath(eigenvalue, attended, t, count), 1e-12 if eigenvalue > 0 else 1e-9)
+
+
+def test_a_gradient_that_leaves_the_floats_comes_back() -> None:
+    for attended, far in (
+        (patterns.window(1400, 1) + patterns.no_attention(2000), 0),  # up to 1.8^1400
+        (patterns.no_attention(9000) + [[tau] for tau in range(9001, 10801)], 8000),  # 0.9^9000 is no float
+    ):
+        found = sparse_attention_gradient(0.9, attended, 1, np.arange(len(attended)))
+        exact = gradients_in_mpmath(0.9, attended, 1, len(attended))
+        inside = compared(found, exact, 1e-11)
+        assert inside[-1] and (found[far] == 0 or not inside.all())
+
+
+def gradients_in_mpmath(eigenvalue: float, attended: list[list[int]], t: int, count: int) -> list[Any]:
+    with mpmath.workdps(60):
+        states, gradients = [mpmath.mpf(1)], []
+        for j in range(count):
+            row = attended[t + j - 1]
+            gradients.append(states[j] + sum(states[i - t] for i in row if i >= t) / max(len(row), 1))
+            states.append(eigenvalue * gradients[j])
+        return gradients
+
+
+def test_complex_growth_is_infinite_in_each_part() -> None:
+    found = sparse_attention_gradient(1e200j, patterns.full_attention(9), 1, [1, 2, 3, 4])
+    exact = gradients_in_mpmath(1e200j, patterns.full_attention(9), 1, 5)
+    assert found[0] == complex(exact[1])
+    for value, p in zip(found[1:], exact[2:], strict=True):
+        for part, known in ((value.real, p.real), (value.imag, p.imag)):
+            expected = np.inf * float(mpmath.sign(known)) if abs(known) > 1e308 else float(known)
+            assert part == pytest.approx(expected, rel=1e-14, abs=0)
+
+
+def test_rows_may_come_from_an_iterator_and_numbers_from_tensors() -> None:
+    for rows in (iter([[1], [1, 2]]), map(list, [[1], [1, 2]]), ([*range(1, tau + 1)] for tau in (1, 2))):
+        assert sparse_attention_gradient(0.5, rows, 1, 1) == 2.0  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"1 .. 2, got 3"):
+        sparse_attention_gradient(0.5, iter([[1], [3]]), 1, 1)  # type: ignore[arg-type]
+    for number in (torch.tensor(0.5, requires_grad=True), torch.tensor(0.5, dtype=torch.bfloat16), Fraction(1, 2)):
+        assert sparse_attention_gradient(number, [[1], [1, 2]], np.uint64(1), torch.tensor(1)) == 2.0  # type: ignore
+
+
 @pytest.mark.parametrize(
     ("attended", "t", "k", "words"),
     [
@@ -286,7 +348,7 @@ def test_bad_input_is_refused_with_the_reason(attended: Any, t: Any, k: Any, wor
         sparse_attention_gradient(0.5, attended, t, k)
 
 
-@pytest.mark.parametrize("eigenvalue", [np.nan, np.inf, 1j * np.inf, "a", None, [0.1, 0.2]])
+@pytest.mark.parametrize("eigenvalue", [np.nan, np.inf, 1j * np.inf, "a", None, [0.1, 0.2], 10**400])
 def test_eigenvalues_that_are_no_finite_number_are_refused(eigenvalue: Any) -> None:
     with pytest.raises(ValueError, match="eigenvalue"):
         sparse_attention_gradient(eigenvalue, [[1], [1]], 1, 1)

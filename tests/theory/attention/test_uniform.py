@@ -135,6 +135,11 @@ def test_eigenvalue_and_steps_broadcast() -> None:
     assert np.array_equal(conjugate.conj(), uniform_attention_gradient(0.3 + 0.4j, 2, k))
 
 
+def test_tensors_and_fractions_are_numbers() -> None:
+    for number in (torch.tensor([0.5], requires_grad=True), torch.tensor([0.5]).bfloat16(), [Fraction(1, 2)]):
+        assert uniform_attention_gradient(number, 3, torch.tensor([4])) == uniform_attention_gradient(0.5, 3, 4)
+
+
 def test_growth_beyond_the_floats_is_infinite_with_its_sign_and_has_a_logarithm() -> None:
     assert uniform_attention_gradient(1.2, 1, 10**5) == np.inf
     assert uniform_attention_gradient(-1.2, 1, [10**5, 10**5 + 1]).tolist() == [np.inf, -np.inf]
@@ -161,6 +166,11 @@ def test_growth_beyond_the_floats_is_infinite_with_its_sign_and_has_a_logarithm(
         (np.nan, 1, 1, "eigenvalue"),
         (np.inf, 1, 1, "eigenvalue"),
         ("0.5", 1, 1, "eigenvalue"),
+        ([object()], 1, 1, "eigenvalue"),
+        (10**400, 1, 1, "eigenvalue"),
+        (0.5, 2**63, 1, r"t \+ k <= 2\^53"),
+        (0.5, 1, 2**53, r"t \+ k <= 2\^53"),
+        (0.5, 1, np.uint64(2**63), "k"),
         ([0.1, 0.2], 1, [1, 2, 3], "broadcast"),
     ],
 )

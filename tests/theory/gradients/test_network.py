@@ -242,7 +242,14 @@ def test_wrong_shapes_and_numbers_that_are_not_finite_are_refused():
         setattr(network, name, torch.nn.Parameter(torch.zeros(shape, dtype=torch.float64)))
         with pytest.raises(ValueError, match=name):
             attentive_rnn_gradient(network, x, 1, 2)
-    for name, value in (("activation", "sine"), ("combination", "max"), ("attention", "hard"), ("attended", [[1]] * 3)):
+    for name, value in (
+        ("activation", "sine"),
+        ("activation", [1]),
+        ("combination", "max"),
+        ("combination", ["sum"]),
+        ("attention", "hard"),
+        *(("attended", times) for times in ([[1]] * 3, 5, [5, 5])),
+    ):
         network = network_of()
         setattr(network, name, value)
         with pytest.raises(ValueError, match=name):
@@ -255,8 +262,39 @@ def test_wrong_shapes_and_numbers_that_are_not_finite_are_refused():
     exploding = network_of(activation="linear")
     with torch.no_grad():
         exploding.V *= 1e200
-    with pytest.raises(ValueError, match="overflow"), np.errstate(all="ignore"):
+    with pytest.raises(ValueError, match="overflow"):
         attentive_rnn_gradient(exploding, x, 1, 5)
+    weights = {"V": np.eye(2), "U": np.ones((2, 1)), "b": np.zeros(2), "attention": "uniform", "combination": "gated"}
+    with pytest.raises(ValueError, match="missing G_h, G_c"):
+        attentive_rnn_gradient(SimpleNamespace(**weights), np.ones((3, 1)), 1, 1)
+    with pytest.raises(ValueError, match="inputs: real numbers"):
+        attentive_rnn_gradient(SimpleNamespace(**weights | {"combination": "sum"}), np.ones((3, 1)) * 1j, 1, 1)
+    for times in (5, [5, 5]):
+        with pytest.raises(ValueError, match="attended"):
+            AttentiveRNN(1, 1, attended=times)
+
+
+def test_gradients_beyond_the_floats_are_refused_where_states_are_finite():
+    """V = 1e160 I from states that stay zero: ds_{1+k}/dh_1 = 1e160^k."""
+    weights = {"V": 1e160 * np.eye(2), "U": np.zeros((2, 1)), "b": np.zeros(2), "attention": "none"}
+    network, x = SimpleNamespace(**weights, activation="linear"), np.ones((4, 1))
+    assert np.array_equal(attentive_rnn_gradient(network, x, 1, 1), 1e160 * np.eye(2))
+    with pytest.raises(ValueError, match="overflow of ds_3/dh_1"):
+        attentive_rnn_gradient(network, x, 1, 3)
+    states = read_states(network, x)
+    for most in (0, 2):
+        with pytest.raises(ValueError, match="overflow of dL/ds_"):
+            gradients_by_glances(states, np.ones((4, 2)), most=most)
+    assert np.isfinite(total_gradients(states, [[1.0, 0.0]]).h).all()
+
+
+def test_tensors_of_any_kind_are_read():
+    network, x = network_of(), sequence()
+    expected = attentive_rnn_gradient(network, x, 2, 3)
+    assert np.array_equal(attentive_rnn_gradient(network, x.clone().requires_grad_(), 2, torch.tensor(3)), expected)
+    rounded = network.to(torch.bfloat16)
+    found = attentive_rnn_gradient(rounded, x.bfloat16(), 2, [3])
+    assert np.array_equal(found[0], attentive_rnn_gradient(rounded.double(), x.bfloat16().double(), 2, 3))
 
 
 def test_bad_losses_forms_and_rules_are_refused():

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
@@ -77,8 +78,9 @@ def test_small_integers_with_many_coincidences_are_memorised(seed: int, count: i
         return
     outputs = generator.standard_normal((len(inputs), 1))
     for method in ("gap", "sorted", "auto"):
-        model = memorizing_ssm(inputs, outputs, length, method=method)
-        assert np.abs(model(inputs) - outputs).max() < 1e-8
+        for neurons in (len(inputs), len(inputs) + seed % 7):
+            model = memorizing_ssm(inputs, outputs, length, method=method, hidden_size=neurons)
+            assert np.abs(model(inputs) - outputs).max() < 1e-8
 
 
 @pytest.mark.parametrize("method", EXACT)
@@ -157,13 +159,70 @@ def test_spare_neurons_change_no_output(method: str) -> None:
     assert np.abs(model(inputs) - outputs).max() < 1e-9
 
 
+@pytest.mark.parametrize("method", ["winner_take_all", "shift_register", "auto"])
+@pytest.mark.parametrize("spare", [0, 1, 5, 40])
+def test_spare_neurons_take_no_corner_away(method: str, spare: int) -> None:
+    for inputs, order in ((np.eye(3)[:, None], 1), (data(7, 2, 2, sphere=True)[0], 2), (data(2, 1, 1)[0], 1)):
+        outputs = np.random.default_rng(1).standard_normal((len(inputs), 2))
+        model = memorizing_ssm(inputs, outputs, order, method, hidden_size=len(inputs) + spare)
+        assert model.hidden_size == len(inputs) + spare and model.C.shape == (2, model.hidden_size)
+        assert np.abs(by_definition(model, inputs) - outputs).max() < 1e-10
+        assert np.abs(np.linalg.matrix_power(model.A, order)).max() < 1e-12
+        if method != "shift_register":
+            assert model.method == "winner_take_all"
+            assert np.array_equal(model.features(inputs) > 0, np.eye(len(inputs), model.hidden_size, dtype=bool))
+
+
+def test_spare_neurons_and_merged_windows_keep_sparse_outputs() -> None:
+    inputs = np.array([[[3.0], [0.0]], [[4.0], [0.0]], [[5.0], [2.0]]])
+    outputs = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 2.0]])  # the first two windows are one
+    for wanted in (outputs, csr_array(outputs)):
+        model = memorizing_ssm(inputs, wanted, 1, hidden_size=9)
+        assert (model.method, model.hidden_size, len(model.windows)) == ("winner_take_all", 9, 2)
+        assert np.abs(model(inputs) - outputs).max() < 1e-12 and model.residual < 1e-12
+
+
+@pytest.mark.parametrize("spare", [0, 1, 3, 6, 20])
+def test_a_register_answers_only_for_those_without_a_neuron(spare: int) -> None:
+    inputs, outputs = data(12, 3, 3, sphere=True)
+    if spare >= 6:
+        inputs[:, 1:] = inputs[:1, 1:]  # constants span nothing
+    model = memorizing_ssm(inputs, outputs, 3, "shift_register", hidden_size=12 + spare)
+    assert np.abs(by_definition(model, inputs) - outputs).max() < 1e-9
+    assert not np.any(np.triu(model.A))
+    few, wanted = data(3, 3, 3, sphere=True)  # fewer sequences than the register has places
+    assert memorizing_ssm(few, wanted, 3, "shift_register", hidden_size=7 + spare).residual < 1e-10
+
+
+@pytest.mark.parametrize("method", ["paper", "gap", "winner_take_all"])
+def test_the_residual_is_the_largest_error_on_what_was_memorised(method: str) -> None:
+    inputs, outputs = data(300, 3, 3) if method == "paper" else data(1500, 1, 20, sphere=True)
+    model = memorizing_ssm(inputs, outputs, inputs.shape[1], method)
+    assert model.residual == pytest.approx(np.abs(model(inputs) - outputs).max(), abs=1e-9)
+    assert model.residual < (1.0 if method == "paper" else 1e-6)
+    assert model.astype(np.float32).residual > 100 * model.residual
+    if method == "paper":
+        inputs, outputs = data(500, 3, 3)
+        assert memorizing_ssm(inputs, outputs, 3, "paper").residual > 1 > memorizing_ssm(inputs, outputs, 3).residual
+
+
+def test_tensors_that_are_trained_are_memorised() -> None:
+    inputs, outputs = (torch.tensor(part, dtype=torch.bfloat16, requires_grad=True) for part in data(6, 2, 3))
+    model = memorizing_ssm(inputs, outputs, 2)
+    assert np.abs(model(inputs) - outputs.detach().double().numpy()).max() < 1e-12
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"inputs": np.zeros((3, 2))}, r"inputs: shape \(N, n, m\)"),
         ({"inputs": np.zeros((0, 2, 1))}, r"inputs: shape \(N, n, m\)"),
         ({"inputs": np.full((3, 2, 1), np.nan)}, "inputs: finite"),
-        ({"inputs": "words"}, "inputs: an array of real numbers"),
+        ({"inputs": "words"}, "inputs: real numbers"),
+        ({"inputs": np.ones((3, 2, 1)) + 1j}, "inputs: real numbers"),
+        ({"outputs": csr_array(np.eye(3) + 1j)}, "outputs: real numbers"),
+        ({"dtype": "foo"}, "dtype: a floating type"),
+        ({"dtype": torch.float32}, "dtype: a floating type"),
         ({"inputs": np.zeros((3, 2, 1))}, "sequences 0 and 1 are equal"),
         ({"outputs": np.zeros((2, 1))}, r"outputs: shape \(N, p\) with N = 3"),
         ({"outputs": np.zeros(3)}, r"outputs: shape \(N, p\)"),
