@@ -29,7 +29,7 @@ from experiments.gaussians.runs import (
 from experiments.gaussians.sizes import SIZES
 from experiments.gaussians.statements import clock, collapse
 from experiments.gaussians.statements.length import Floats, length_slopes, plateau, relative, usual_runs
-from experiments.gaussians.words import budgets, budgets_in_words
+from experiments.gaussians.statements.words import budgets, budgets_in_words
 from lib.information.intervals import Interval, seed_mean
 from lib.report.page import Column, listed, markdown_table, mean_and_span, table
 from lib.training.settings import FitSettings

@@ -16,7 +16,7 @@ from experiments.gaussians.baselines import baselines
 from experiments.gaussians.runs import GaussianRun, trained_runs
 from experiments.gaussians.statements import clock
 from experiments.gaussians.statements.length import plateau, relative
-from experiments.gaussians.words import budget_text, clock_or_state
+from experiments.gaussians.statements.words import budget_text, clock_or_state
 from lib.report.shown import WORDS
 from lib.report.verdicts import UNCONVERGED, UNMET
 from lib.runs.definition import Experiment
