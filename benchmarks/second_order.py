@@ -154,7 +154,7 @@ def race(widths: tuple[int, ...], seconds: float, sequences: int, length: int) -
 def main(widths: tuple[int, ...], sequences: int, length: int, repeats: int, seconds: float, training: int) -> None:
     tables = {
         "The gradient of every sequence": gradients(widths, sequences, length, repeats),
-        f"Loss above the smallest after {seconds:.0f} seconds, nats a sequence": race(widths, seconds, training, 512),
+        f"Loss above the smallest after {seconds:.0f} seconds, nats per sequence": race(widths, seconds, training, 512),
     }
     recorded = benchmarks.record(
         benchmarks.FOLDER / "second_order.json",

@@ -51,7 +51,7 @@ def draw_curves(axes: Axes, networks: Networks, law: Floats) -> None:
 
 
 def draw_courses(axes: Axes, tried: Trainings, optimum: float) -> None:
-    """Smallest excess so far over the optimum (nats a symbol) against seconds of training, by the method of its end."""
+    """Smallest excess so far over the optimum (nats per symbol) against seconds of training, by the method of its end."""
     for (label, second), style in zip(METHODS.items(), figures.styles(len(METHODS)), strict=True):
         for run in tried.runs.values():
             if run.second_order == second:
@@ -61,7 +61,7 @@ def draw_courses(axes: Axes, tried: Trainings, optimum: float) -> None:
                 axes.loglog(seconds, (losses - optimum) * SYMBOLS, **drawn, label=label)
                 label = ""  # once in the legend
     axes.axhline(CLOSE, color="#777777", linewidth=0.8)
-    axes.set(xlabel="seconds of training on one core", ylabel="excess (nats a sequence)")
+    axes.set(xlabel="seconds of training on one core", ylabel="excess (nats per sequence)")
     axes.legend()
 
 

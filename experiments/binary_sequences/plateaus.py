@@ -18,7 +18,7 @@ METHODS = {"Adam": False, "Adam, then second order": True}
 
 @dataclass(frozen=True)
 class Trainings:
-    """All trainings of one network from one start, as the gate sees them (nats a symbol), and what they left."""
+    """All trainings of one network from one start, as the gate sees them (nats per symbol), and what they left."""
 
     runs: Mapping[Training, TrainedRun]
 
@@ -46,7 +46,7 @@ class Trainings:
         return usual(self.ended)
 
     def excess(self, optimum: float) -> list[float]:
-        """Of every seed of the usual budget, nats a sequence above the smallest loss possible (nats a symbol)."""
+        """Of every seed of the usual budget, nats per sequence above the smallest loss possible (nats per symbol)."""
         return [above(run, optimum) for run in self.seeds]
 
 
@@ -57,7 +57,7 @@ def usual(runs: Mapping[Training, TrainedRun]) -> Runs:
 
 
 def above(run: TrainedRun, optimum: float) -> float:
-    """Nats a sequence by which the best epoch of a run lies above the smallest loss possible (nats a symbol)."""
+    """Nats a sequence by which the best epoch of a run lies above the smallest loss possible (nats per symbol)."""
     return (run.validation_loss - optimum) * SYMBOLS
 
 
@@ -105,7 +105,7 @@ def _mean_loss(runs: Runs) -> float:
 def gate(found: Mapping[Network, Trainings], wanted: Sequence[Network], optimum: Interval) -> Plateau:
     """Were all these networks trained to a plateau?
 
-    Each by the first way that is open: all its seeds near the optimum (nats a symbol), or else nothing gained by twice
+    Each by the first way that is open: all its seeds near the optimum (nats per symbol), or else nothing gained by twice
     the budget, other rates and another start of the same network, and seeds together, where the effect that decides is
     what its training leaves above the optimum. A network that is not there is a precondition that is not met.
     """
@@ -115,7 +115,7 @@ def gate(found: Mapping[Network, Trainings], wanted: Sequence[Network], optimum:
 
 
 def _way(found: Mapping[Network, Trainings], network: Network, optimum: Interval) -> Plateau:
-    tried, name = found.get(network, Trainings({})), f"{network.name}, nats a sequence"
+    tried, name = found.get(network, Trainings({})), f"{network.name}, nats per sequence"
     if not tried.runs:
         return plateau_of({network.name: []}, effect=None)
     excess = tried.excess(optimum.value)

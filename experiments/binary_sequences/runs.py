@@ -71,7 +71,7 @@ class TrainedRun:
 
     @property
     def validation_loss(self) -> float:
-        """Smallest over the epochs, nats a symbol; infinite if there is none."""
+        """Smallest over the epochs, nats per symbol; infinite if there is none."""
         return float(min(self.result["validation_losses"], default=np.inf))
 
     @property

@@ -42,7 +42,7 @@ def recorded(names: Sequence[str], deep: Mapping[str, int] | None = None) -> Sta
 class Statements:
     """Recorded runs of `binary-printed` and `binary-plateau`, and how a statement about them is judged.
 
-    found: all trainings to a plateau. optimum: nats a symbol. names: architectures. deep: the width of the networks
+    found: all trainings to a plateau. optimum: nats per symbol. names: architectures. deep: the width of the networks
     whose depth is varied, by architecture.
     """
 

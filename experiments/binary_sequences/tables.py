@@ -34,7 +34,7 @@ def training_table(networks: Networks) -> str:
         ("parameters", lambda runs: runs[0].result["parameter_count"]),
         ("seeds", len),
         ("ended by itself", lambda runs: sum(run.converged for run in runs)),
-        ("validation loss (nats a symbol)", lambda runs: span([run.validation_loss for run in runs], ".4f")),
+        ("validation loss (nats per symbol)", lambda runs: span([run.validation_loss for run in runs], ".4f")),
         (f"gained in the last {LAST} epochs, at most ($10^{{-3}}$ nats)", _late_gain),
     ]
     return table(columns, networks.values())
@@ -95,7 +95,7 @@ def ratio_table(networks: Networks, exact: npt.ArrayLike, last: int) -> str:
 
 
 def excess_table(conditions: Mapping[str, Mapping[str, Networks]], optimum: float) -> str:
-    """Excess of the validation loss over the optimum (nats a symbol) by condition and network, over its seeds."""
+    """Excess of the validation loss over the optimum (nats per symbol) by condition and network, over its seeds."""
     rows = [
         (condition, runs)
         for condition, by_name in conditions.items()
@@ -107,7 +107,7 @@ def excess_table(conditions: Mapping[str, Mapping[str, Networks]], optimum: floa
         ("network", lambda row: row[1][0].network.name),
         ("seeds", lambda row: len(row[1])),
         ("epochs", lambda row: _whole_span([len(run.result["validation_losses"]) for run in row[1]])),
-        ("excess (nats a sequence)", lambda row: span([above(run, optimum) for run in row[1]], ".2g")),
+        ("excess (nats per sequence)", lambda row: span([above(run, optimum) for run in row[1]], ".2g")),
     ]
     return table(columns, rows)
 
@@ -125,7 +125,7 @@ def method_table(found: Mapping[Network, Trainings], optimum: float) -> str:
         ("trained by", lambda row: row[1]),
         ("seeds", lambda row: len(row[2])),
         ("passes", lambda row: _whole_span([len(run.result["validation_losses"]) for run in row[2]])),
-        ("excess (nats a sequence)", lambda row: span([above(run, optimum) for run in row[2]], ".2g")),
+        ("excess (nats per sequence)", lambda row: span([above(run, optimum) for run in row[2]], ".2g")),
         (r"fitted $\xi$", lambda row: span([run.measured.xi for run in row[2]], ".0f")),
     ]
     return table(columns, rows)

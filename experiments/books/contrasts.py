@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Curves:
-    """NLL by bins of tokens seen of one network, nats a token."""
+    """NLL by bins of tokens seen of one network, nats per token."""
 
     values: Floats  # (seeds, documents, bins)
     first: NDArray[np.int64]  # (bins,), tokens seen

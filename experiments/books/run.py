@@ -84,7 +84,7 @@ def run(
     """Train one network on windows of some documents, and score windows of others, the same for all runs.
 
     folder: for the checkpoint, from which a second call goes on, and the weights. Returns the course of training and
-    negative log-likelihoods in nats a token by the number of tokens seen, on average and for every test document.
+    negative log-likelihoods in nats per token by the number of tokens seen, on average and for every test document.
     Raises ValueError if a shelf has no document with room for its windows.
     """
     chosen = Parameters(**parameters)
@@ -135,7 +135,7 @@ def fixed_windows(shelf: Shelf, context: int, per_document: int, seed: tuple[int
 
 
 def by_position(losses: NDArray[np.float64], documents: NDArray[np.int64]) -> dict[str, Any]:
-    """Means of the losses (windows, context) in nats a token: by bins of tokens seen, in all and for every document.
+    """Means of the losses (windows, context) in nats per token: by bins of tokens seen, in all and for every document.
 
     Standard errors take a document, not a window or a token, as one observation; every document has as many windows.
     """

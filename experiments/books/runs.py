@@ -24,7 +24,7 @@ PUBLISHED = {
     "Mamba-370M": ("mamba", 2.875),
     "Mamba-790M": ("mamba", 2.766),
 }
-"""L2M (2025), Table F.1: architecture and average NLL in nats a token; sizes ascend within an architecture."""
+"""L2M (2025), Table F.1: architecture and average NLL in nats per token; sizes ascend within an architecture."""
 
 Record = Mapping[str, Any]
 Floats = NDArray[np.float64]
@@ -65,7 +65,7 @@ class BookRun:
 
     @property
     def mean(self) -> float:
-        """NLL over all positions of all windows (E.39), nats a token."""
+        """NLL over all positions of all windows (E.39), nats per token."""
         return float(self.result["mean_nll"])
 
     @property
@@ -74,7 +74,7 @@ class BookRun:
 
     @property
     def by_document(self) -> Floats:
-        """NLL (documents, bins) in nats a token."""
+        """NLL (documents, bins) in nats per token."""
         return np.array(self.result["by_document"], dtype=np.float64)
 
     @property
@@ -96,7 +96,7 @@ class Counted:
     """Tables of counts that see k = 0, 1, ... tokens of the past, scored on the windows of the networks."""
 
     tokens: int  # that were counted
-    curves: Floats  # (k, bins), NLL in nats a token
+    curves: Floats  # (k, bins), NLL in nats per token
     means: Floats  # (k,), over all positions
     first: NDArray[np.int64]  # (bins,), tokens seen
     last: NDArray[np.int64]

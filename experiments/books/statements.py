@@ -19,16 +19,16 @@ from lib.training.settings import FitSettings
 
 Floats = NDArray[np.float64]
 Pair = tuple[Network, Network]
-NEAR = 0.05  # nats a token; early losses that differ by no more are called equal
+NEAR = 0.05  # nats per token; early losses that differ by no more are called equal
 
 
 def difference(first: Floats, second: Floats, weights: Floats) -> Any:
-    """Mean of second minus first over the positions that `weights` weighs, nats a token."""
+    """Mean of second minus first over the positions that `weights` weighs, nats per token."""
     return (second - first) @ weights
 
 
 def late_gain(first: Floats, second: Floats, early: Floats, late: Floats) -> Any:
-    """How much more `first` gains on its way from early to late positions than `second`, nats a token."""
+    """How much more `first` gains on its way from early to late positions than `second`, nats per token."""
     return (second - first) @ (late - early)
 
 
@@ -46,7 +46,7 @@ def ranges(runs: Sequence[BookRun]) -> tuple[Floats, Floats, Floats]:
 class Comparisons:
     """Contrasts of pairs of networks, all with one number of replicates and one seed of the bootstrap.
 
-    Every method takes (first, second) and returns second minus first in nats a token, or the gain of first.
+    Every method takes (first, second) and returns second minus first in nats per token, or the gain of first.
     """
 
     def __init__(self, networks: Networks, replicates: int = 2000, seed: int = 0) -> None:
@@ -86,7 +86,7 @@ class Comparisons:
     def plateau(self, kind: str, pairs: Sequence[Pair]) -> Plateau:
         """Had the networks of these pairs reached what they can, so that `of` is a statement on their architectures?
 
-        The loss is the smallest on validation, nats a token; the effect that decides is the smallest number that `of`
+        The loss is the smallest on validation, nats per token; the effect that decides is the smallest number that `of`
         gives, or NEAR if that is more.
         """
         known = [abs(case.value) for case in self.of(kind, pairs).values() if case.known]
@@ -147,7 +147,7 @@ def printed_order(
 
 
 def ideal_gain(amplitude: float, exponent: float, early: tuple[int, int], late: tuple[int, int]) -> float:
-    """Mean NLL of an exact predictor over the positions of `early` minus that over `late`, nats a token.
+    """Mean NLL of an exact predictor over the positions of `early` minus that over `late`, nats per token.
 
         I_{L/2; L} = A L^beta  =>  H(L) = h L + a L^beta,  a = A / (2^(1 - beta) - 1)
 

@@ -109,7 +109,7 @@ def pair_table(pairs: Sequence[Pair], comparisons: Comparisons, crossings: Mappi
 
 
 def mean_of(runs: Runs) -> float:
-    """Mean NLL over seeds, nats a token."""
+    """Mean NLL over seeds, nats per token."""
     return fmean(run.mean for run in runs)
 
 

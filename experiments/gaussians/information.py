@@ -153,7 +153,7 @@ class CapturedInformation:
 def captured_information(divergences: ArrayLike, gains: ArrayLike) -> CapturedInformation:
     """`net` and `captured` of a model from its KL at the positions of the second half.
 
-    divergences: (n, k) nats a token, KL of the laws given the past, of n >= 4 independent sequences. gains: (k,), the
+    divergences: (n, k) nats per token, KL of the laws given the past, of n >= 4 independent sequences. gains: (k,), the
     g_i of the same tokens. Where the model helps is decided on one half of the sequences and counted on the other, and
     the other way round, so that the decision adds no information. Raises ValueError for other shapes and values that
     are not finite. O(n k).

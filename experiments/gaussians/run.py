@@ -59,7 +59,7 @@ def run(
     """Train one network on fresh sequences and compare its predictions with the exact ones on others.
 
     folder: for the checkpoint, from which a second call goes on, and the weights. Returns the course of training, KL
-    and NLL in nats a number by position and on average, computed with full float32 products whatever the precision of
+    and NLL in nats per number by position and on average, computed with full float32 products whatever the precision of
     training, and the bipartite information of `experiments.gaussians.information` in nats of all copies.
     """
     chosen = Parameters(**parameters)
@@ -117,7 +117,7 @@ def _measure(model: Any, law: HierarchicalGaussian, chosen: Parameters, seed: in
 
 
 def curves(scores: GaussianScores) -> dict[str, Any]:
-    """KL, NLL and entropy in nats a number: averages with standard errors over sequences, and by bins of positions."""
+    """KL, NLL and entropy in nats per number: averages with standard errors over sequences, and by bins of positions."""
     edges = position_bins(len(scores.entropies))
     bins = list(itertools.pairwise(edges))
     divergences = [scores.divergences[:, start:stop] for start, stop in bins]

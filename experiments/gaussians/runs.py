@@ -72,7 +72,7 @@ class GaussianRun:
     def mean(self, first: int = 1, last: int | None = None, curve: str = "divergence") -> float:
         """Mean over the positions first .. last, counted from 1, of a curve that is recorded in bins.
 
-        curve: "divergence" (E.36), "cross_entropy" (E.38), "loss" or "entropy", nats a number. Raises ValueError where
+        curve: "divergence" (E.36), "cross_entropy" (E.38), "loss" or "entropy", nats per number. Raises ValueError where
         a bin would have to be cut.
         """
         starts, stops = (np.array(self.result[name]) for name in ("first_positions", "last_positions"))
@@ -85,12 +85,12 @@ class GaussianRun:
 
     @property
     def average(self) -> float:
-        """E.37, nats a number."""
+        """E.37, nats per number."""
         return float(self.result["average_divergence"])
 
     @property
     def early(self) -> float:
-        """KL on the first EARLY positions, nats a number."""
+        """KL on the first EARLY positions, nats per number."""
         return self.mean(1, EARLY)
 
     @property

@@ -45,7 +45,7 @@ def normal_loss(values: Tensor, model_means: Tensor, model_deviations: Tensor) -
 
 @dataclass(frozen=True)
 class GaussianScores:
-    """What a model makes of sequences whose law is known, in nats a number: means over the copies, float64.
+    """What a model makes of sequences whose law is known, in nats per number: means over the copies, float64.
 
     A token has `copies` numbers, so that a token's KL (E.36) is `copies` times this one. divergences: KL of the laws
     given the past; cross_entropies: -E_p ln q given the past; losses: -ln q of the number that came; each (sequences,

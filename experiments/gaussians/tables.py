@@ -110,7 +110,7 @@ def average_table(models: Models, lengths: Sequence[int], layers: Mapping[int, i
 
 
 def line_table(lines: Sequence[Baselines]) -> str:
-    """Average KL of exact predictors of known memory, 10^-3 nats a number; "0" for a window that holds everything."""
+    """Average KL of exact predictors of known memory, 10^-3 nats per number; "0" for a window that holds everything."""
     names = list(lines[-1].curves())
     rows = [
         [line.length, *(f"{PER_MILLE * curves[name].mean():.1f}" if name in curves else "0" for name in names)]

@@ -25,7 +25,7 @@ TRAINING, VALIDATION = 0, 1  # streams of random numbers
 
 
 class GaussianPrediction:
-    """Minimise the mean of KL(p(x_i | x_<i) || q(x_i | x_<i)) over positions and copies, nats a number: L2M, Eq. E.35.
+    """Minimise the mean of KL(p(x_i | x_<i) || q(x_i | x_<i)) over positions and copies, nats per number: L2M, Eq. E.35.
 
     law: the process p; no sequence is seen twice. epoch_steps: updates that count as one epoch. copies: numbers of a
     token. validation: sequences of the fixed set, made from `validation_seed`, the same for all runs. precision: of
@@ -75,7 +75,7 @@ class GaussianPrediction:
         self.tokens += self.epoch_steps * batch * self.law.length
 
     def loss(self, model: Any, batch: Batch) -> Tensor:
-        """Mean KL in nats a number."""
+        """Mean KL in nats per number."""
         tokens, means = batch
         law = self.on_device(tokens.device)
         with forward_pass(self.precision, tokens.device):

@@ -62,7 +62,7 @@ class FactRun:
 
     @property
     def excess(self) -> float:
-        """Mean loss above the optimum of the very documents it was tested on, nats a pair."""
+        """Mean loss above the optimum of the very documents it was tested on, nats per pair."""
         return float(np.mean(self.result["loss_by_pair"]) - np.mean(self.result["optimum_by_pair"]))
 
     @property

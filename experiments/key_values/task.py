@@ -19,7 +19,7 @@ ROWS = 100  # documents scored at once
 
 
 class KeyValues:
-    """Tell the value behind every key: mean of -ln Q(z_t | k_1 z_1 .. k_t) over pairs t = 1 .. pairs, nats a pair.
+    """Tell the value behind every key: mean of -ln Q(z_t | k_1 z_1 .. k_t) over pairs t = 1 .. pairs, nats per pair.
 
     source: a `SantaFeProcess`; its topics are the keys, what it says of them the values. A document of `pairs` pairs is
     2 pairs - 1 tokens long, the last value is predicted alone. Tokens 0 .. values - 1 are values, those behind them

@@ -1,6 +1,6 @@
 """Predictors whose memory is known: what the loss of a network is worth in facts, exactly.
 
-All of a `SantaFeProcess` with V values, p_k = P(key k), over documents of so many pairs; losses in nats a pair.
+All of a `SantaFeProcess` with V values, p_k = P(key k), over documents of so many pairs; losses in nats per pair.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def draw_divergence(records: Iterable[Record]) -> None:
     for kind, style in zip(NETWORKS, figures.looks(NETWORKS), strict=True):
         curve = along(every, kind, "sentences")
         draw_spread(axes, curve, [divergence(group) for group in curve.values()], style, NAMES[kind])
-    axes.set(yscale="log", xlabel="number of training sentences", ylabel="divergence $D$ (nats a word)")
+    axes.set(yscale="log", xlabel="number of training sentences", ylabel="divergence $D$ (nats per word)")
     _size_axis(axes, sorted({size for kind in NETWORKS for size in along(every, kind, "sentences")}))
     axes.legend()
 

@@ -76,7 +76,7 @@ def rates(
 
 
 def divergence(records: Iterable[Record], after: int = 3) -> Floats:
-    """Mean of D(P || Q) over the words that follow at least `after` words, nats a word, for each record.
+    """Mean of D(P || Q) over the words that follow at least `after` words, nats per word, for each record.
 
     Depths count alike. Infinite where Q excludes a word that can follow; NaN where training diverged at once.
     """

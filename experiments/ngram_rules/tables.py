@@ -69,7 +69,7 @@ def readings_table(records: Iterable[Record]) -> str:
         ("greedy, held out", lambda row: mean_and_least(rates(row[1], "greedy"))),
         ("greedy, prompts", lambda row: mean_and_least(rates(row[1], "greedy", prompts="prompts"))),
         ("drawn, prompts", lambda row: mean_and_least(rates(row[1], "sampled", prompts="prompts"))),
-        ("divergence (nats a word)", lambda row: f"{divergence(row[1]).mean():.2f}"),
+        ("divergence (nats per word)", lambda row: f"{divergence(row[1]).mean():.2f}"),
     ]
     return table(columns, ((name, group) for name, group in found.items() if group))
 
@@ -121,7 +121,7 @@ def window_table(groups: Mapping[str, Sequence[Record]], window: int = 3) -> str
         ("", lambda row: row[0]),
         ("seeds", lambda row: len(row[1])),
         ("greedy, prompts", lambda row: mean_and_least(rates(row[1], prompts="prompts"))),
-        ("divergence (nats a word)", lambda row: f"{divergence(row[1]).mean():.2g}".replace("inf", "∞")),
+        ("divergence (nats per word)", lambda row: f"{divergence(row[1]).mean():.2g}".replace("inf", "∞")),
         (f"$\\lVert A^{window} \\rVert$", power),
         (f"influence, last {window} words", lambda row: f"{influence(row)[:, :window].mean():.2g}"),
         ("words before", lambda row: f"{influence(row)[:, window:].mean():.2g}"),

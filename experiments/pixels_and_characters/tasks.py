@@ -28,7 +28,7 @@ class Pixels(NamedTuple):
 
 
 class PixelClasses:
-    """Tell the class of an image when all its pixels were read: mean of -ln Q(class | pixels), nats an image.
+    """Tell the class of an image when all its pixels were read: mean of -ln Q(class | pixels), nats per image.
 
     training, validation: images; an epoch is one pass over the first, in an order drawn from seed and epoch. order: of
     the pixels, see `in_steps`; without one they are shuffled for each image, anew in every epoch of training. together:

@@ -18,7 +18,7 @@ REPLICATES = 2000
 
 @dataclass(frozen=True)
 class Line:
-    """beta = a + b loss over models; loss in nats a character."""
+    """beta = a + b loss over models; loss in nats per character."""
 
     losses: Floats  # (models,)
     exponents: Floats  # (models,)

@@ -141,7 +141,7 @@ class TextRun:
         return {}
 
     def loss_by_position(self) -> tuple[Floats, Floats]:
-        """Positions from 1, and nats a token there, without positions of which the model has no law."""
+        """Positions from 1, and nats per token there, without positions of which the model has no law."""
         places, losses = (np.array(self.result[key], dtype=np.float64) for key in ("positions", "loss_by_position"))
         known = np.isfinite(losses)
         return places[known], losses[known]

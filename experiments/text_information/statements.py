@@ -129,7 +129,7 @@ def chance_level(models: int, share: float = 0.05, draws: int = 20000) -> float:
 def plateau(runs: Sequence[TextRun], chosen: TextRun) -> Plateau:
     """Had the network that is taken for q learned what it can, so that an exponent says something of the text?
 
-    The loss is that of the second half of the windows, nats a character, of all trainings of this network; the effect
+    The loss is that of the second half of the windows, nats per character, of all trainings of this network; the effect
     that decides is the range of the losses of the networks trained here. A model trained by others has no training.
     """
 

@@ -106,7 +106,7 @@ def _grown(runs: Sequence[TextRun], estimator: str) -> str:
 
 def extrapolation_table(lines: Mapping[str, Line | None], losses: Sequence[float]) -> str:
     """The slope of a line through exponents, and what it says of one more model at these losses."""
-    heads = ["", "models", "slope a nat", *(rf"$\hat\beta$ at {loss:g} nats a character" for loss in losses)]
+    heads = ["", "models", "slope a nat", *(rf"$\hat\beta$ at {loss:g} nats per character" for loss in losses)]
     rows = [
         [ESTIMATORS[key], line.losses.size, f"{line.slope:.2f}", *(f"{line.at(loss):.2f}" for loss in losses)]
         for key, line in lines.items()

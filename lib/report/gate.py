@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from lib.report.records import REASONS
 
-CLOSE = 0.1  # nats a sequence above the optimum
+CLOSE = 0.1  # nats per sequence above the optimum
 SHARE = 0.1  # of the effect that decides, which a longer or another training may change
 FEWEST = 3  # seeds
 UNCONVERGED, DISSENT, _, UNMET = REASONS
@@ -42,8 +42,8 @@ def near_optimum(
 ) -> Plateau:
     """Is every seed of every network close to the smallest loss possible?
 
-    excess: by network the validation loss of its seeds minus the optimum, in nats a sequence; NaN where the optimum or
-    a run is missing. Asked for is at most `CLOSE`, or `SHARE` of the `effect` that decides (in nats a sequence) if that
+    excess: by network the validation loss of its seeds minus the optimum, in nats per sequence; NaN where the optimum or
+    a run is missing. Asked for is at most `CLOSE`, or `SHARE` of the `effect` that decides (in nats per sequence) if that
     is more. Not converged if a network has no seed that is close; seeds disagree if it has some; a precondition is not
     met with fewer than `fewest` seeds, where a number is missing, or where one is below zero by more than the bound, of
     a wrong optimum. Raises ValueError without networks, for a negative or missing effect, and for infinite excesses.
@@ -58,12 +58,12 @@ def near_optimum(
             missing = f"{name}: {np.count_nonzero(~np.isnan(values))} seeds with a known excess, {fewest} are needed"
             return Plateau(False, UNMET, missing)
         if values.min() < -bound:
-            return Plateau(False, UNMET, f"{name}: {values.min():.2g} nats a sequence, below the given optimum")
+            return Plateau(False, UNMET, f"{name}: {values.min():.2g} nats per sequence, below the given optimum")
         close = np.count_nonzero(values <= bound)
         told.append(f"{name} {values.min():.3g} to {values.max():.3g}")
         if close < len(values):
             failing.append(DISSENT if close else UNCONVERGED)
-    found = f"nats a sequence above the optimum: {', '.join(told)}; asked for: at most {bound:.2g} in every seed"
+    found = f"nats per sequence above the optimum: {', '.join(told)}; asked for: at most {bound:.2g} in every seed"
     return Plateau(not failing, _worst(failing), found)
 
 

@@ -29,18 +29,18 @@ class Task(Protocol):
         ...
 
     def loss(self, model: Any, batch: Any) -> Tensor:
-        """Scalar to minimise, mean nats a prediction."""
+        """Scalar to minimise, mean nats per prediction."""
         ...
 
     def validation_loss(self, model: Any, device: torch.device) -> float:
-        """Mean nats a prediction on data that are not trained on."""
+        """Mean nats per prediction on data that are not trained on."""
         ...
 
 
 class Evaluation(NamedTuple):
     """What a model does on data that are not trained on."""
 
-    loss: float  # mean nats a prediction
+    loss: float  # mean nats per prediction
     accuracy: float | None = None  # share of right predictions, of those that count; None for tasks that have none
 
 

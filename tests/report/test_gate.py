@@ -193,7 +193,7 @@ def test_what_is_no_set_of_trainings_is_refused(way: Any, given: dict[str, Any],
 def test_the_sentence_says_what_was_found_and_what_was_asked_for() -> None:
     found = near_optimum({"LSTM 8": np.array([0.31, 0.04, 0.05])}, effect=2.0)
     assert found.sentence == (
-        "nats a sequence above the optimum: LSTM 8 0.04 to 0.31; asked for: at most 0.2 in every seed"
+        "nats per sequence above the optimum: LSTM 8 0.04 to 0.31; asked for: at most 0.2 in every seed"
     )
     moved = settled(**SETTLED | {"doubled": [0.7], "others": {"slow modes": 0.9}})
     assert moved.sentence == (
@@ -239,7 +239,7 @@ def test_recorded_runs_near_the_optimum_need_no_longer_ones() -> None:
     assert plateau_of({"a": near}, effect=None, optimum=True).reached
     assert not plateau_of({"a": near}, effect=0.5).reached  # where the loss is no excess, a small one says nothing
     found = plateau_of({"a": near, "b": far}, effect=0.5, optimum=True)
-    assert found.reason == UNCONVERGED and found.sentence.startswith("nats a sequence above the optimum: b 2 to 2")
+    assert found.reason == UNCONVERGED and found.sentence.startswith("nats per sequence above the optimum: b 2 to 2")
     assert plateau_of({"a": near, "b": []}, effect=0.5, optimum=True).reason == UNMET
     small = trainings(loss=2.0, doubled=2.001, other=2.2)  # too small to come near, but at its own end
     assert plateau_of({"b": small}, effect=0.5, optimum=True).reached

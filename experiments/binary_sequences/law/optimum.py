@@ -70,7 +70,7 @@ def run(
 
 
 def combined(records: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
-    """Mean loss, nats a symbol, with the estimates of k = 1 .. g seeds averaged before the logarithm, (g,).
+    """Mean loss, nats per symbol, with the estimates of k = 1 .. g seeds averaged before the logarithm, (g,).
 
     Every choice of k of the g seeds counts; the bias falls as 1/k. Raises ValueError as `optimum`.
     """
@@ -80,7 +80,7 @@ def combined(records: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
 
 
 def optimum(records: Sequence[Mapping[str, Any]]) -> Interval:
-    """The smallest mean loss, nats a symbol, with the 95 % interval of what the filter leaves open.
+    """The smallest mean loss, nats per symbol, with the 95 % interval of what the filter leaves open.
 
     With f_k the loss by k of the g seeds, g f_g - (g - 1) mean f_{g-1} has no bias of order 1/g (Quenouille's
     jackknife); the interval is that of the same number with one seed left out. The sequences are as given: what other

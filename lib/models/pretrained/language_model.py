@@ -45,7 +45,7 @@ class LanguageModel:
     token. precision: of the products of the layers, "float32" or "bfloat16"; what is added up and the logits are in
     float32 either way. cells: hidden numbers held at a time. ``ValueError`` for another precision, and if tokenizer and
     model do not belong together: more tokens than the model has, far fewer, or a plain English sentence that costs more
-    than 3/4 ln(vocabulary) nats a token (`check_sentence` false leaves this test out, for untrained models and other
+    than 3/4 ln(vocabulary) nats per token (`check_sentence` false leaves this test out, for untrained models and other
     languages).
     """
 
@@ -175,7 +175,7 @@ class LanguageModel:
         allowed = 0.75 * np.log(self.vocabulary)
         if not loss < allowed:
             raise ValueError(
-                f"tokenizer and model do not belong together: a plain sentence costs {loss:.2f} nats a token, and less "
+                f"tokenizer and model do not belong together: a plain sentence costs {loss:.2f} nats per token, and less "
                 f"than {allowed:.2f} is expected (chance: {np.log(self.vocabulary):.2f}). Load both from one place"
             )
 

@@ -28,7 +28,7 @@ RNN = Network("rnn", 8)
 def trained(
     excess: Sequence[float], seeds: Sequence[int] | None = None, width: int = 8, **changes: Any
 ) -> list[dict[str, Any]]:
-    """Records whose best losses lie so many nats a sequence above the optimum."""
+    """Records whose best losses lie so many nats per sequence above the optimum."""
     start = changes.pop("start", None)
     options = {"start": start, "longest": 300} if start else {}
     return [
@@ -105,7 +105,7 @@ def test_what_did_not_end_decides_nothing(
 
 def test_the_sentence_says_what_is_missing_and_names_no_other_bound() -> None:
     few = gate(trainings(trained([2.8, 2.75, 2.79])), [RNN], OPTIMUM)
-    assert few.sentence == "RNN 8, nats a sequence: no run at twice the budget stands beside these seeds"
+    assert few.sentence == "RNN 8, nats per sequence: no run at twice the budget stands beside these seeds"
     assert gate(trainings(trained([0.2, 0.02, 0.02])), [RNN], OPTIMUM).reached is False
     assert gate({}, [RNN], OPTIMUM).sentence == "RNN 8: no training is recorded"
     assert gate({}, [], OPTIMUM).reason == "precondition not met"

@@ -14,7 +14,7 @@ from experiments.books.run import _network, _sizes, by_position, check
 from experiments.books.runs import EXPERIMENT, BookRun, trained_runs
 from lib.runs.definition import Experiment
 
-Law = Callable[[np.ndarray], Any]  # tokens seen -> NLL in nats a token
+Law = Callable[[np.ndarray], Any]  # tokens seen -> NLL in nats per token
 BOOKS, WINDOWS = 10, 2
 
 

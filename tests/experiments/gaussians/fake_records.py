@@ -18,7 +18,7 @@ from experiments.gaussians.sizes import gaussian_language_model
 from lib.processes import HierarchicalGaussian
 from lib.runs.definition import Experiment
 
-Law = Callable[[np.ndarray], Any]  # positions from 1 -> KL in nats a number
+Law = Callable[[np.ndarray], Any]  # positions from 1 -> KL in nats per number
 COPIES, LAYERS = 8, (3, 4, 5)
 SIZES = ("gpt2-2x32", "gpt2-2x64", "mamba-2x32", "mamba-2x64", "mamba-4x64", "mamba2-2x32", "mamba2-2x64")
 

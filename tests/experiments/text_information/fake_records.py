@@ -33,7 +33,7 @@ def record(
     seed: int = 0,
     stream: int = 0,
 ) -> dict[str, Any]:
-    """One record: `laws` by estimator, `loss` in nats a character, `noise` of a document relative to its estimate.
+    """One record: `laws` by estimator, `loss` in nats per character, `noise` of a document relative to its estimate.
 
     A document is as rich or poor for all records of a seed; what it adds at each length is drawn from `stream`.
     """
