@@ -82,7 +82,7 @@ def update(model: Any, task: GaussianPrediction, batch: Any, device: str) -> Cal
 def training_rows(
     device: str, names: tuple[str, ...], layers: int, tokens: int, copies: int, repeats: int, patience: float
 ) -> list[dict[str, Any]]:
-    """Thousand tokens a second of every way, for every size and precision of the device."""
+    """Thousand tokens per second of every way, for every size and precision of the device."""
     law, rows = HierarchicalGaussian(layers), []
     batch = max(1, tokens // law.length)
     for precision in PRECISIONS if device == "cuda" else PRECISIONS[:1]:

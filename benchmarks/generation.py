@@ -1,9 +1,9 @@
-"""Generation: tokens a second of every architecture, beside PyTorch's modules and transformers' generate.
+"""Generation: tokens per second of every architecture, beside PyTorch's modules and transformers' generate.
 
     python benchmarks/generation.py          # prints a table, writes results/benchmarks/generation.json
 
-All draw binary tokens one by one from the model's law, with a cache where there is one: PyTorch's TransformerEncoder
-has none and reads the text anew for every token. The ways of one network take turns; medians count. A way that takes
+All draw binary tokens one by one from the model's distribution, with a cache where there is one; PyTorch's encoder has
+none and reads the text anew for every token. The ways of one network take turns; medians count. A way that takes
 longer than --patience seconds is timed once. OMP_NUM_THREADS sets the threads. CUDA is timed too, if it is there.
 
 A second table has texts of 128 characters in long rows. There a Transformer, once its context of 256 is full, reads the

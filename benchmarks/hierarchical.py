@@ -54,7 +54,7 @@ class DenseGaussian:
 
 
 def fresh_law(layers: int) -> HierarchicalGaussian:
-    """A law with nothing left to set up."""
+    """A distribution with nothing left to set up."""
     law = HierarchicalGaussian(layers)
     law.conditional_variances()
     law.levels()
@@ -72,7 +72,7 @@ def compare(layers: int, batch: int, repeats: int, dense_layers: int, timings: T
             "sample": lambda: law.sample(batch, seed=0),
             "conditional means": lambda: law.conditionals(x)[0],
             "log density": lambda: law.log_density(x),
-            # information is computed once for each law, so the question goes to a new one every time
+            # information is computed once for each distribution, so the question goes to a new one every time
             "bipartite information": lambda: HierarchicalGaussian(layers).bipartite_mutual_information(),
         }
     }
@@ -92,7 +92,7 @@ def compare(layers: int, batch: int, repeats: int, dense_layers: int, timings: T
             seconds, answer = median_seconds(functions[question], repeats)
             record(timings, way, question, length, seconds)
             answers.append(answer)
-        if len(answers) == 2 and question != "sample":  # samples: the same law, other numbers
+        if len(answers) == 2 and question != "sample":  # samples: the same distribution, other numbers
             assert np.allclose(answers[0], answers[1], rtol=1e-10, atol=1e-10), (question, length)
 
 

@@ -1,4 +1,4 @@
-"""Scoring: thousand characters a second whose probability a pretrained character LSTM tells.
+"""Scoring: thousand characters per second whose probability a pretrained character LSTM tells.
 
     python benchmarks/scoring.py          # prints a table, writes results/benchmarks/scoring.json
 

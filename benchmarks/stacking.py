@@ -139,7 +139,7 @@ def stacked(models: Sequence[nn.Module], batches: Tensor, device: str) -> Callab
 
 
 def trial(count: int, width: int, batch: int, length: int, device: str, repeats: int) -> dict[str, Any]:
-    """Milliseconds an update and network, stacked and one by one."""
+    """Milliseconds per update and network, stacked and one by one."""
     batches = torch.randint(0, 2, (count, batch, length), generator=torch.Generator().manual_seed(0)).to(device)
 
     def networks() -> list[nn.Module]:

@@ -1,9 +1,9 @@
-"""Training: tokens a second of every architecture, beside PyTorch's modules and transformers.
+"""Training: tokens per second of every architecture, beside PyTorch's modules and transformers.
 
     python benchmarks/training.py            # prints tables, writes results/benchmarks/training.json
 
 One update is forward, backward and a step of Adam on binary tokens. The ways of one network take turns, so that a busy
-machine slows them alike; medians count. A way that takes longer than --patience seconds an update is timed once, and
+machine slows them alike; medians count. A way that takes longer than --patience seconds per update is timed once, and
 the sequential path of transformers' Mamba only up to --sequential-width and one layer. OMP_NUM_THREADS sets the threads
 of all ways. CUDA is timed too, if it is there.
 """

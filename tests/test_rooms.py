@@ -34,7 +34,7 @@ BELOW = {
 """Rooms of lib, from the general to the particular, each with those that it may import from."""
 
 CYCLES = [{"lib.processes.gaussian.hierarchical", "lib.processes.gaussian.on_device"}]
-"""A law makes its form on a device, and that form is a form of the law: each names the other, one of them late."""
+"""A process makes its form on a device, and that is a form of the process: each names the other, one of them late."""
 
 FILES, LINES = 209, 30_900  # of lib; the lines are those of its Python files
 ENTRIES, LONGEST, SHORT = 14, 320, 70

@@ -24,7 +24,7 @@ SHOWN = (2e-5, 0.2)  # nats
 
 
 def draw_curves(axes: Axes, networks: Networks, law: Floats) -> None:
-    """I against lag on logarithmic axes, best seed with markers and the others thin, and the law of the data.
+    """I against lag on logarithmic axes, best seed with markers and the others thin, and the exact curve of the data.
 
     law: nats at lags 1, 2, ... The inset has the same best curves on semilogarithmic axes, where an exponential is
     straight.
@@ -51,7 +51,7 @@ def draw_curves(axes: Axes, networks: Networks, law: Floats) -> None:
 
 
 def draw_courses(axes: Axes, tried: Trainings, optimum: float) -> None:
-    """Smallest excess so far over the optimum (nats per symbol) against seconds of training, by the method of its end."""
+    """Smallest excess so far over the optimum (nats per symbol) against seconds of training, by method of its end."""
     for (label, second), style in zip(METHODS.items(), figures.styles(len(METHODS)), strict=True):
         for run in tried.runs.values():
             if run.second_order == second:
@@ -101,7 +101,7 @@ def draw_comparisons(
 
 
 def ratio_in_bins(run: TrainedRun, law: Floats) -> tuple[Floats, Floats]:
-    """Mean of I over the law (nats at lags 1, 2, ...) in 17 bins of lags up to 400, and their geometric middles."""
+    """Mean of I over the exact curve (nats from lag 1 on) in 17 bins of lags up to 400, and their geometric middles."""
     edges = np.unique(np.geomspace(1, 400, 18).astype(int))
     ratio = run.measured.curve / law
     means = [ratio[a - 1 : b - 1].mean() for a, b in itertools.pairwise(edges)]

@@ -56,8 +56,25 @@ def usual(runs: Mapping[Training, TrainedRun]) -> Runs:
     return tuple(runs[key] for key in sorted(runs) if (key.epochs, key.rate) == budget)
 
 
+def lengthened(tried: Trainings) -> tuple[tuple[int, int], list[tuple[TrainedRun, TrainedRun]]] | None:
+    """Passes of the longest budget at the usual rate and of the longest that is at most half of it, shorter first.
+
+    With both runs of every seed that has them, by the method that ended lower; None where no seed has.
+    """
+    if not tried.ended:
+        return None
+    _, rate = usual_budget(list(tried.ended))
+    runs = {(key.epochs, key.seed): run for key, run in tried.ended.items() if key.rate == rate}
+    budgets = {(short, long) for short, seed in runs for long, other in runs if seed == other and 2 * short <= long}
+    if not budgets:
+        return None
+    short, long = max(budgets, key=lambda pair: pair[::-1])
+    seeds = sorted(seed for epochs, seed in runs if epochs == long and (short, seed) in runs)
+    return (short, long), [(runs[short, seed], runs[long, seed]) for seed in seeds]
+
+
 def above(run: TrainedRun, optimum: float) -> float:
-    """Nats a sequence by which the best epoch of a run lies above the smallest loss possible (nats per symbol)."""
+    """Nats per sequence by which the best epoch of a run lies above the smallest loss possible (nats per symbol)."""
     return (run.validation_loss - optimum) * SYMBOLS
 
 
@@ -105,9 +122,9 @@ def _mean_loss(runs: Runs) -> float:
 def gate(found: Mapping[Network, Trainings], wanted: Sequence[Network], optimum: Interval) -> Plateau:
     """Were all these networks trained to a plateau?
 
-    Each by the first way that is open: all its seeds near the optimum (nats per symbol), or else nothing gained by twice
-    the budget, other rates and another start of the same network, and seeds together, where the effect that decides is
-    what its training leaves above the optimum. A network that is not there is a precondition that is not met.
+    Each by the first way that is open: all its seeds near the optimum (nats per symbol), or else nothing gained by
+    twice the budget, other rates and another start of the same network, and seeds together, where the effect that
+    decides is what its training leaves above the optimum. A network that is missing is a precondition not met.
     """
     if not wanted:
         return plateau_of({}, effect=None)

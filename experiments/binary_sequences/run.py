@@ -48,8 +48,8 @@ class Parameters(RunParameters):
     amplitude: float = 0.1  # A, nats
     exponent: float = 0.4  # gamma
     data_seed: int = Field(0, ge=0)
-    short_block: int = Field(5, ge=2, le=7)  # symbols whose true law is computed
-    enumerated: int = Field(12, ge=3, le=18)  # symbols whose law under the model is computed
+    short_block: int = Field(5, ge=2, le=7)  # symbols whose true distribution is computed
+    enumerated: int = Field(12, ge=3, le=18)  # symbols whose distribution under the model is computed
     long: int = Field(0, ge=0)  # symbols of further sequences that show the tail beyond the length of training; 0: none
     long_generated: int = Field(2048, ge=1)
     starts: int = Field(1, ge=1)  # networks that are begun; the one with the smallest training loss goes on
@@ -76,8 +76,8 @@ def run(
 
     folder: for the checkpoint, from which a second call goes on, and the weights. Returns losses by epoch, two-point
     information of generated sequences at lags 1 .. length - 1, exact losses on short blocks beside the true entropies,
-    and the exact two-point information of the model's own law on the first `enumerated` symbols beside its estimate;
-    with `long`, the information of longer sequences as well, at about a dozen lags an octave.
+    and the exact two-point information of the model's own distribution on the first `enumerated` symbols beside its
+    estimate; with `long`, the information of longer sequences as well, at about a dozen lags per octave.
     """
     chosen = Parameters(**parameters)
     training, validation = _data(chosen)
@@ -160,7 +160,7 @@ def group_lags(length: int, number: int = 48) -> NDArray[np.int64]:
 
 
 def short_block_losses(model: Any, chosen: Parameters) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """H(x_t | x_<t) of the true law, and E[-ln Q(x_t | x_<t)] under it, nats, for t = 2 .. short_block, both exact."""
+    """H(x_t | x_<t) of the true distribution, E[-ln Q(x_t | x_<t)] under it, nats, t = 2 .. short_block, both exact."""
     process = PowerLawBinary(chosen.length, chosen.amplitude, chosen.exponent)
     law = sign_block_law(process.correlation(np.arange(1, chosen.short_block)))
     prefixes = [law.sum(axis=tuple(range(t, law.ndim))) for t in range(1, law.ndim + 1)]

@@ -32,7 +32,7 @@ Record = Mapping[str, Any]
 Floats = npt.NDArray[np.float64]
 _LENGTH_OF_TRAINING = {"epochs", "patience"}  # settings of `fit` that make no variant
 Axis = Literal["width", "depth"]
-TAIL = 1e-2  # nats: a tenth of the information at lag one; the law of the data falls there at lag 320
+TAIL = 1e-2  # nats: a tenth of the information at lag one; the exact curve of the data falls there at lag 320
 RESOLVED = 0.25  # standard error of a point over its value, at most
 
 
@@ -132,7 +132,7 @@ class TrainedRun:
 
     @property
     def divergences(self) -> Floats:
-        """Kullback-Leibler divergence from the true next-symbol law to the model's, t = 2, 3, ..., nats, exact."""
+        """KL divergence from the true next-symbol distribution to the model's, t = 2, 3, ..., nats, exact."""
         losses: Floats = np.array(self.result["exact_losses"], dtype=np.float64)
         return losses - np.array(self.result["true_conditional_entropies"], dtype=np.float64)
 
@@ -187,7 +187,7 @@ def best(runs: Runs) -> TrainedRun:
 
 
 def mean_ratio(run: TrainedRun, law: npt.ArrayLike, first: int, last: int) -> float:
-    """Mean of I over the exact law (nats at lags 1, 2, ...) at lags first .. last."""
+    """Mean of I over the exact curve (nats at lags 1, 2, ...) at lags first .. last."""
     exact = np.asarray(law, dtype=np.float64)[first - 1 : last]
     return float(np.mean(run.measured.curve[first - 1 : last] / exact))
 

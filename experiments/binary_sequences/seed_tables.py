@@ -77,7 +77,7 @@ def ratio_to_law(
     last: int,
     axis: Axis = "width",
 ) -> Floats:
-    """Mean of I over the exact law (nats at lags 1, 2, ...) at lags first .. last. As in `length_table`."""
+    """Mean of I over the exact curve (nats at lags 1, 2, ...) at lags first .. last. As in `length_table`."""
     return _table(networks, sizes, seeds, axis, lambda run: mean_ratio(run, law, first, last))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy.typing as npt
 
-from experiments.binary_sequences.plateaus import Trainings, above, usual
-from experiments.binary_sequences.runs import Network, Networks, Runs, best, law, mean_ratio
+from experiments.binary_sequences.plateaus import Trainings, above, lengthened, usual
+from experiments.binary_sequences.runs import Network, Networks, Runs, TrainedRun, best, law, mean_ratio
 from lib.report.gate import Plateau
 from lib.report.page import MISSING, Column, listed, span, table
 
@@ -88,8 +89,8 @@ def choice_table(networks: Networks) -> str:
 
 
 def ratio_table(networks: Networks, exact: npt.ArrayLike, last: int) -> str:
-    """Mean of I over the exact law (nats at lags 1, 2, ...) up to the lag `last`, every seed."""
-    head = f"mean of $I$ over the exact law, lags 1 to {last}, every seed"
+    """Mean of I over the exact curve (nats at lags 1, 2, ...) up to the lag `last`, every seed."""
+    head = f"mean of $I$ over the exact curve, lags 1 to {last}, every seed"
     ratios: Column = (head, lambda runs: listed((mean_ratio(run, exact, 1, last) for run in runs), ".2f"))
     return table([NETWORK, ratios], networks.values())
 
@@ -139,6 +140,23 @@ def gate_table(gates: Mapping[Network, Plateau]) -> str:
         ("why", lambda row: row[1].sentence),
     ]
     return table(columns, gates.items())
+
+
+def budget_table(found: Mapping[Network, Trainings], optimum: float) -> str:
+    """What at least twice the budget changes in the seeds that have it: their excess, and the lengths they give."""
+    rows = [(network, *pairs) for network, tried in found.items() if (pairs := lengthened(tried))]
+
+    def change(of: Callable[[TrainedRun], float], spec: str) -> Callable[[Any], str]:
+        return lambda row: ", ".join(f"{of(short):{spec}} → {of(long):{spec}}" for short, long in row[2])
+
+    columns: list[Column] = [
+        ("network", lambda row: row[0].name),
+        ("passes", lambda row: "{} → {}".format(*row[1])),
+        ("seeds", lambda row: len(row[2])),
+        ("excess (nats per sequence)", change(lambda run: above(run, optimum), ".2g")),
+        (r"fitted $\xi$", change(lambda run: run.measured.xi, ".0f")),
+    ]
+    return table(columns, rows)
 
 
 def _ends(lags: Sequence[Sequence[int]]) -> str | None:

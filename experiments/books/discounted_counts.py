@@ -36,7 +36,7 @@ class DiscountedCounts:
 
     documents: arrays of tokens; no block crosses from one to the next. order: the largest k.
     Raises ValueError for no text, tokens outside the vocabulary, and for vocabulary^(order + 1) above 2^62.
-    Cost: O(order T ln T) for T tokens, 16 bytes a token and order; O(order ln T) for a token that is scored.
+    Cost: O(order T ln T) for T tokens, 16 bytes per token and order; O(order ln T) for a token that is scored.
     """
 
     def __init__(self, documents: Sequence[ArrayLike], order: int, vocabulary: int) -> None:

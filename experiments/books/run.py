@@ -157,7 +157,7 @@ def by_position(losses: NDArray[np.float64], documents: NDArray[np.int64]) -> di
 
 
 def position_bins(length: int) -> NDArray[np.int64]:
-    """Edges of bins of positions: the first 16 one by one, then two bins an octave, the last one up to `length`."""
+    """Edges of bins of positions: the first 16 one by one, then two bins per octave, the last one up to `length`."""
     exact = min(length, EXACT_POSITIONS)
     halves = np.arange(1, np.ceil(2 * np.log2(length / exact)) + 1)
     later = np.minimum(length, np.round(exact * 2.0 ** (halves / 2))).astype(np.int64)

@@ -32,7 +32,7 @@ def setting_table(runs: Runs) -> str:
             ["kept for validation and test", f"{documents[1]} and {documents[2]} whole novels", "not stated"],
             ["tokens of the text trained on", f"{result['tokens_for_training']:,}", "not stated"],
             ["vocabulary", f"{result['vocabulary']:,} byte pairs", "50,277 (GPT-NeoX)"],
-            ["characters a token", f"{result['characters_per_token']:.2f}", "not stated"],
+            ["characters per token", f"{result['characters_per_token']:.2f}", "not stated"],
             ["context $L$", f"{first.context:,}", f"{THEIRS['context']:,}"],
             ["windows a step", f"{fit.batch}", f"{THEIRS['batch']}"],
             ["steps", f"{first.steps:,}", f"{THEIRS['steps']:,}"],

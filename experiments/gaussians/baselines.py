@@ -22,10 +22,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Baselines:
-    """KL from the true law by position, nats per number, each (length,).
+    """KL from the true distribution by position, nats per number, each (length,).
 
-    independent: of N(0, 1), -1/2 ln Var[x_i | x_<i], which is what an untrained model says. halves: of the exact law
-    that forgets the first half, 0 there and g_i in the second. windows: of the exact law of the last w tokens.
+    independent: of N(0, 1), -1/2 ln Var[x_i | x_<i], which is what an untrained model says. halves: of the exact one
+    that forgets the first half, 0 there and g_i in the second. windows: of the exact one given the last w tokens.
     """
 
     length: int

@@ -33,7 +33,7 @@ DEVIATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class IndependentNormals(NamedTuple):
-    """A law of the next token: independent normal entries."""
+    """A distribution of the next token: independent normal entries."""
 
     means: Tensor  # (..., copies)
     deviations: Tensor  # (..., copies), > 0
@@ -61,9 +61,9 @@ class GaussianLanguageModel(Module):
     readout are networks of two linear maps with a GELU between them; the last map starts at zero, so that an untrained
     model says N(0, 1) of every number. Three forms of one function, as in `SequenceModel`:
 
-        parallel   model(tokens): (batch, time, copies) -> the law of the token after each of them
+        parallel   model(tokens): (batch, time, copies) -> the distribution of the token after each of them
         stepwise   state = model.initial_state(batch), then law, state = model.step(token, state), BOS first
-        predictions(tokens): the law of each of the tokens given BOS and those before it
+        predictions(tokens): the distribution of each of the tokens given BOS and those before it
 
     architecture: "gpt2", pre-norm blocks of attention and a GELU network 4 widths wide; "mamba", "mamba2": the blocks
     of `Mamba` and `Mamba2`. options: heads; size, kernel, expand; head_width of mamba2. positions: "learned" (a vector
@@ -113,14 +113,14 @@ class GaussianLanguageModel(Module):
                 self.position_table = nn.Parameter(0.02 * table)  # the spread of GPT2's initial weights
 
     def forward(self, tokens: Tensor) -> IndependentNormals:
-        """The law of the token after each of `tokens` (batch, time, copies); the first of them is BOS, or should be."""
+        """Distribution of the token after each of `tokens` (batch, time, copies), the first of which should be BOS."""
         x = self._embed(tokens, 3, 0)
         for layer in self.layers:
             x = layer(x)
         return self._read(x)
 
     def predictions(self, tokens: Tensor) -> IndependentNormals:
-        """The law of each token given those before it, means and deviations of the shape of tokens (n, time, copies).
+        """Distribution of each token given those before it: means and deviations, shaped like tokens (n, time, copies).
 
         The last token is not read. Cost of one parallel pass.
         """
@@ -138,7 +138,7 @@ class GaussianLanguageModel(Module):
         return State(tuple(layer.initial_state(rows) for layer in self.layers), position)
 
     def step(self, token: Tensor, state: State) -> tuple[IndependentNormals, State]:
-        """The law of the token after `token` (batch, copies), and the state that has read it."""
+        """The distribution of the token after `token` (batch, copies), and the state that has read it."""
         x = self._embed(token, 2, state.position or 0)
         after = []
         for layer, before in zip(self.layers, state.layers, strict=True):

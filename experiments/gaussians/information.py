@@ -1,17 +1,17 @@
 """Bipartite information that a trained Gaussian language model captures, and that of the sequences it draws itself.
 
-How much of the information between two halves a model captures, where the true law is known.
+How much of the information between two halves a model captures, where the true distribution is known.
 
-The direct estimator (L2M, Eq. 6) needs ln q(y), the model's law of the second half Y without the first half X. An
-autoregressive model has no such number: started afresh it says what it would say of a *first* half. Where p is known,
-three quantities are well defined for every model q(y_i | y_<i, x) = q(y_i | y_<i, z), z = its state after X:
+The direct estimator (L2M, Eq. 6) needs ln q(y), the model's distribution of the second half Y without the first half X.
+An autoregressive model has no such number: started afresh it says what it would say of a *first* half. Where p is
+known, three quantities are well defined for every model q(y_i | y_<i, x) = q(y_i | y_<i, z), z = its state after X:
 
     net       E_p[ln q(Y|X) - ln p(Y)]    = I_p(X; Y) - sum_i KL_i            = sum_i (g_i - KL_i)
     captured  the same for r(y|z), which is q where that helps, else p without X  = sum_i max(g_i - KL_i, 0)
     own       I_q(X; Y), of sequences that the model itself draws, between two bounds
 
 with i over the positions of Y, g_i = I_p(X; Y_i | Y_<i), which add up to I_p(X; Y), and KL_i of Eq. E.36. As r(y|z)
-is a law of Y given the state, E_p[ln r(Y|z) - ln p(Y)] = I_p(Z; Y) - E KL(p(Y|z) || r(Y|z)), so that
+is a distribution of Y given the state, E_p[ln r(Y|z) - ln p(Y)] = I_p(Z; Y) - E KL(p(Y|z) || r(Y|z)), so that
 
     net <= captured <= I_p(Z; Y) <= min(I_p(X; Y), what a state of that size can hold):
 
@@ -35,7 +35,7 @@ from lib.information.model_estimates import ModelEstimate, direct_estimate
 from lib.processes import HierarchicalGaussian
 from lib.theory.gaussian_predictor import GaussianPredictor
 
-SHARES = (0.0, 0.25, 0.5, 0.75, 0.9)  # of the true covariance in the reference law
+SHARES = (0.0, 0.25, 0.5, 0.75, 0.9)  # of the true covariance in the reference distribution
 DRAWN_TOGETHER = 2**16  # tokens; keys and values of all of them are in memory
 SCORED_TOGETHER = 2**14
 Floats = NDArray[np.float64]
@@ -56,7 +56,7 @@ def captured(scores: GaussianScores, law: HierarchicalGaussian) -> dict[str, Any
 def restarted(model: Any, law: HierarchicalGaussian, n: int, seed: int, device: str) -> dict[str, Any]:
     """Eq. 6 as one would use it on text: ln q(y) of the model started afresh at the second half, on n true sequences.
 
-    Where the two halves have different laws this is no estimate of I even at q = p: see `restart_error`.
+    Where the two halves have different distributions this is no estimate of I even at q = p: see `restart_error`.
     """
     half = law.length // 2
     on_device = law.on_device(device)
@@ -71,7 +71,7 @@ def restarted(model: Any, law: HierarchicalGaussian, n: int, seed: int, device: 
 
 
 def restart_error(law: HierarchicalGaussian, copies: int) -> float:
-    """KL(p_Y || p_X), nats: how much too much the restarted direct estimator finds with the exact law as model."""
+    """KL(p_Y || p_X), nats: the excess of the restarted direct estimator with the exact distribution as model."""
     half, matrix = law.length // 2, law.covariance()
     return copies * float(
         GaussianPredictor.from_covariance(matrix[:half, :half]).divergences(matrix[half:, half:]).sum()
@@ -81,10 +81,10 @@ def restart_error(law: HierarchicalGaussian, copies: int) -> float:
 def own_information(model: Any, law: HierarchicalGaussian, n: int, seed: int, device: str) -> OwnInformation:
     """Bounds of I_q(X; Y) from n sequences that the model draws; a third each to fit, to choose and to average.
 
-    The reference law has independent copies of one covariance: the true one mixed with that of the model's draws (if
-    there are enough of them) or with that of independent numbers, which is the untrained model's. The mixture is the
-    one, with a share of SHARES, under which other draws are most probable. Raises ValueError for n < 6. Cost `length`
-    steps of n rows, and O(length^3) for each mixture.
+    The reference distribution has independent copies of one covariance: the true one mixed with that of the model's
+    draws (if there are enough of them) or with that of independent numbers, which is the untrained model's. The mixture
+    is the one, with a share of SHARES, under which other draws are most probable. Raises ValueError for n < 6. Cost
+    `length` steps of n rows, and O(length^3) for each mixture.
     """
     if n < 6:
         raise ValueError(f"n: at least 6 sequences are allowed, got {n!r}")
@@ -153,10 +153,10 @@ class CapturedInformation:
 def captured_information(divergences: ArrayLike, gains: ArrayLike) -> CapturedInformation:
     """`net` and `captured` of a model from its KL at the positions of the second half.
 
-    divergences: (n, k) nats per token, KL of the laws given the past, of n >= 4 independent sequences. gains: (k,), the
-    g_i of the same tokens. Where the model helps is decided on one half of the sequences and counted on the other, and
-    the other way round, so that the decision adds no information. Raises ValueError for other shapes and values that
-    are not finite. O(n k).
+    divergences: (n, k) nats per token, KL of the distributions given the past, of n >= 4 independent sequences. gains:
+    (k,), the g_i of the same tokens. Where the model helps is decided on one half of the sequences and counted on the
+    other, and the other way round, so that the decision adds no information. Raises ValueError for other shapes and
+    values that are not finite. O(n k).
     """
     values, share = np.asarray(divergences, dtype=np.float64), np.asarray(gains, dtype=np.float64)
     if values.ndim != 2 or len(values) < 4 or share.shape != values.shape[1:] or share.size == 0:
@@ -173,7 +173,7 @@ def captured_information(divergences: ArrayLike, gains: ArrayLike) -> CapturedIn
 
 @dataclass(frozen=True)
 class OwnInformation:
-    """I_q(X; Y) of the law that a model draws from lies between these, up to their standard errors; nats."""
+    """I_q(X; Y) of the distribution that a model draws from lies between these, up to their standard errors; nats."""
 
     lower: ModelEstimate
     upper: ModelEstimate
@@ -182,7 +182,7 @@ class OwnInformation:
 def own_information_bounds(
     log_q_x: ArrayLike, log_q_y_given_x: ArrayLike, log_r_joint: ArrayLike, log_r_y: ArrayLike
 ) -> OwnInformation:
-    """Bounds of I_q(X; Y) from sequences drawn from q, with any law r of which joint and second half are known.
+    """Bounds of I_q(X; Y) from sequences drawn from q, with any distribution r of known joint and second half.
 
         lower = E_q[ln r(X|Y) - ln q(X)] <= I_q(X; Y) <= upper = E_q[ln q(Y|X) - ln r(Y)]
 

@@ -1,4 +1,4 @@
-"""One language model on hierarchical Gaussians: train, compare with the exact law (L2M 2025, Sec. 6.1, App. E)."""
+"""Train one language model on hierarchical Gaussians, compare with the exact distribution (L2M, Sec. 6.1, App. E)."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _measure(model: Any, law: HierarchicalGaussian, chosen: Parameters, seed: in
 
 
 def curves(scores: GaussianScores) -> dict[str, Any]:
-    """KL, NLL and entropy in nats per number: averages with standard errors over sequences, and by bins of positions."""
+    """KL, NLL, entropy in nats per number: averages with standard errors over sequences, and by bins of positions."""
     edges = position_bins(len(scores.entropies))
     bins = list(itertools.pairwise(edges))
     divergences = [scores.divergences[:, start:stop] for start, stop in bins]
@@ -139,7 +139,7 @@ def curves(scores: GaussianScores) -> dict[str, Any]:
 
 
 def position_bins(length: int) -> NDArray[np.int64]:
-    """Edges of bins of positions: the first 16 one by one, then two bins an octave, of whole rows of four positions.
+    """Edges of bins of positions: the first 16 one by one, then two bins per octave, of whole rows of four positions.
 
     The four positions of a row are predicted unequally well, so that a bin with a part of a row would jump.
     """

@@ -18,7 +18,7 @@ from lib.training.settings import FitSettings
 
 EXPERIMENT = "l2m-fig4"
 NAMES = catalogue.NAMES | {"gpt2": "GPT2"}
-EARLY = 16  # positions, which have the same law at every length
+EARLY = 16  # positions, which have the same distribution at every length
 PUBLISHED_STEPS, PUBLISHED_BATCH = 500_000, 4  # L2M (2025), App. E
 _ORDER = {name: place for place, name in enumerate(SIZES)}
 
@@ -72,8 +72,8 @@ class GaussianRun:
     def mean(self, first: int = 1, last: int | None = None, curve: str = "divergence") -> float:
         """Mean over the positions first .. last, counted from 1, of a curve that is recorded in bins.
 
-        curve: "divergence" (E.36), "cross_entropy" (E.38), "loss" or "entropy", nats per number. Raises ValueError where
-        a bin would have to be cut.
+        curve: "divergence" (E.36), "cross_entropy" (E.38), "loss" or "entropy", nats per number. Raises ValueError
+        where a bin would have to be cut.
         """
         starts, stops = (np.array(self.result[name]) for name in ("first_positions", "last_positions"))
         stop = self.length if last is None else last

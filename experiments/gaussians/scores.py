@@ -1,4 +1,4 @@
-"""How far a model's law of the next token is from the exact one: KL and NLL, position by position (L2M, E.35-E.39)."""
+"""How far a model's next-token distribution is from the exact one: KL and NLL by position (L2M, E.35-E.39)."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def normal_loss(values: Tensor, model_means: Tensor, model_deviations: Tensor) -
 
 @dataclass(frozen=True)
 class GaussianScores:
-    """What a model makes of sequences whose law is known, in nats per number: means over the copies, float64.
+    """What a model makes of sequences whose distribution is known, in nats per number: means over the copies, float64.
 
-    A token has `copies` numbers, so that a token's KL (E.36) is `copies` times this one. divergences: KL of the laws
-    given the past; cross_entropies: -E_p ln q given the past; losses: -ln q of the number that came; each (sequences,
+    A token has `copies` numbers, so that a token's KL (E.36) is `copies` times this one. divergences: KL given the
+    past; cross_entropies: -E_p ln q given the past; losses: -ln q of the number that came; each (sequences,
     length). entropies: H_p(x_i | x_<i), (length,). NLL - entropy = KL holds for each entry of cross_entropies.
     """
 

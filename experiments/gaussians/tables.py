@@ -62,7 +62,7 @@ def setting_table(runs: Sequence[GaussianRun], plan: Plan) -> str:
             batch, tokens = FitSettings(**here[0].parameters["fit"]).batch, max(run.tokens for run in here)
             theirs = published_tokens(length)
             rows += [
-                [f"sequences a step, $L$ = {length}", f"{batch}", f"{PUBLISHED_BATCH}"],
+                [f"sequences per step, $L$ = {length}", f"{batch}", f"{PUBLISHED_BATCH}"],
                 [f"tokens in all, $L$ = {length}", f"{tokens:,}", f"{theirs:,}, {theirs / tokens:,.0f} times as many"],
             ]
     return markdown_table(["", "here", "paper"], rows)
@@ -92,7 +92,7 @@ def training_table(models: Models, lengths: Sequence[int]) -> str:
         ("runs", lambda row: len(runs_of(row))),
         *_at_lengths(lengths, {"second half, $L$ = {}": lambda runs: _percent(runs, 0.5)}),
         *_at_lengths(lengths, {"last fifth, $L$ = {}": lambda runs: _percent(runs, 0.2)}),
-        ("tokens a second", lambda row: f"{np.median([run.result['tokens_per_second'] for run in runs_of(row)]):,.0f}"),
+        ("tokens/s", lambda row: f"{np.median([run.result['tokens_per_second'] for run in runs_of(row)]):,.0f}"),
         ("of it for data, at most", lambda row: f"{100 * max(run.result['data_share'] for run in runs_of(row)):.0f} %"),
     ]
     return table(columns, models.items())

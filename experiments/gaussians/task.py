@@ -1,4 +1,4 @@
-"""Prediction of hierarchical Gaussians: fresh sequences at every step, and the exact law to compare with.
+"""Prediction of hierarchical Gaussians: fresh sequences at every step, and the exact distribution to compare with.
 
 Sequences that a Gaussian language model draws, and how probable it finds given ones.
 """
@@ -25,7 +25,7 @@ TRAINING, VALIDATION = 0, 1  # streams of random numbers
 
 
 class GaussianPrediction:
-    """Minimise the mean of KL(p(x_i | x_<i) || q(x_i | x_<i)) over positions and copies, nats per number: L2M, Eq. E.35.
+    """Minimise the mean of KL(p(x_i | x_<i) || q(x_i | x_<i)) over positions and copies, nats per number (L2M, E.35).
 
     law: the process p; no sequence is seen twice. epoch_steps: updates that count as one epoch. copies: numbers of a
     token. validation: sequences of the fixed set, made from `validation_seed`, the same for all runs. precision: of
@@ -154,7 +154,7 @@ class Stopwatch:
 def draw_tokens(
     model: Any, n: int, length: int, seed: int, device: torch.device | str = "cpu", batch: int | None = None
 ) -> Tensor:
-    """n sequences (n, length, copies) from the model's own law, token by token, each given those before it.
+    """n sequences (n, length, copies) from the model's own distribution, token by token, each given those before it.
 
     model: step, initial_state and copies as `GaussianLanguageModel` has them. batch: sequences drawn together, all by
     default. The same numbers for the same seed, batch and device. Raises ValueError for n, length or batch below 1 and

@@ -15,7 +15,7 @@ from lib.training import generate
 
 
 class Rereading:
-    """The same law without a cache: the state is the text itself, and all of it is read again for every token.
+    """The same distribution without a cache: the state is the text itself, and all of it is read again for every token.
 
     model: anything with `vocabulary` and logits = model(tokens). A step costs one parallel pass over the text so far.
     """

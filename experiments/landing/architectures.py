@@ -279,7 +279,7 @@ def resolved(evidence: Evidence) -> Table:
 
 @functools.cache
 def table() -> Table:
-    """The table by the records there are, made once a process."""
+    """The table by the records there are, made once per process."""
     return resolved(counting_evidence(scorecard.load_records()))
 
 

@@ -21,7 +21,7 @@ LENGTH = 4096  # symbols in a row; pairs never cross rows
 
 @dataclass(frozen=True)
 class Curve:
-    """Mutual information in nats at every lag: measured, and the exact law where there is one."""
+    """Mutual information in nats at every lag: measured, and the exact curve where there is one."""
 
     name: str
     measured: NDArray[np.float64]
@@ -59,7 +59,7 @@ def measure(sequences: int = 2000, seed: int = 0) -> list[Curve]:
 
 
 def draw(curves: list[Curve]) -> Figure:
-    """Mutual information against lag on logarithmic axes: markers are measured, lines are exact laws."""
+    """Mutual information against lag on logarithmic axes: markers are measured, lines are exact curves."""
     figure: Figure
     figure, axes = plt.subplots(figsize=(6.5, 4.0))
     for curve, style in zip(curves, figures.styles(len(curves)), strict=True):

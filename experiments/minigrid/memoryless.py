@@ -50,7 +50,7 @@ def look_back(image: Image, chance: float) -> dict[int, float]:
 
 
 def expected_return(world: World, chance: float) -> float:
-    """Of `look_back` in the episode that the world has been reset to: the law of its state is followed step by step."""
+    """Expected return of `look_back` in the present episode of the world, by the distribution of its states."""
     grid, turns = world.grid_world, {LEFT: -1, RIGHT: 1}
     choices: dict[State, dict[int, float]] = {}
     x, y = map(int, grid.agent_pos)

@@ -20,7 +20,7 @@ LOWEST, HIGHEST = 1e-5, 3.0  # nats
 
 
 def curves(text: ArrayLike, lags: ArrayLike, estimator: str, seed: int = 0) -> NDArray[np.float64]:
-    """I(tau) as estimated, its sampling floor and their difference, in nats: shape (3, lags). O(length) a lag.
+    """I(tau) as estimated, its sampling floor and their difference, in nats: shape (3, lags). O(length) per lag.
 
     The floor is that of the whole text, raised as there are fewer pairs at a lag.
     """

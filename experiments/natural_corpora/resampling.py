@@ -81,7 +81,7 @@ def block_bootstrap(
     in which it starts, so no pair crosses a seam. Half-samples spread about their mean as the estimate does about the
     truth (Shao and Wu 1989), and no block is drawn twice: a repeated block looks to the estimator like certainty, and
     lifts its result by an amount that changes from draw to draw. The curves are shifted so that their mean is the
-    estimate itself: half the pairs have twice the bias. O(length + replicates * occupied cells) a lag.
+    estimate itself: half the pairs have twice the bias. O(length + replicates * occupied cells) per lag.
     """
     array, size = checked_symbols(symbols)
     borders = checked_offsets(offsets, len(array))

@@ -107,7 +107,7 @@ def draw_counts(groups: Groups) -> None:
 
 
 def draw_influence(groups: Groups, window: int, floor: float = 1e-4) -> None:
-    """Mean change of the next-word law when one earlier word is replaced, against how far back it stands."""
+    """Mean change of the next-word distribution when one earlier word is replaced, against how far back it stands."""
     _, axes = plt.subplots(figsize=(6.5, 3.6))
     for (name, records), style in zip(groups.items(), figures.styles(len(groups)), strict=True):
         curves = np.maximum(measured(records, "influence", "mean"), floor)

@@ -1,4 +1,4 @@
-"""How well a law of the next word completes prompts of a language and follows its rules, all averages exact.
+"""How well a distribution of the next word completes prompts of a language and follows its rules, all averages exact.
 
 It is measured against the n-gram model that counting makes of some sentences, and asked whether it cares about
 histories that no sentence of the language has, but whose last n - 1 words are in its rules.
@@ -60,7 +60,7 @@ class Completions:
 def complete(laws: Floats, tree: PrefixTree, words: int, seen: NDArray[np.bool_]) -> Completions:
     """Complete every prompt of that many words. seen: (N,), whether training showed the last n - 1 words of a node.
 
-    A law that is all zero has nothing to say, and fails. Cost O(N d).
+    A distribution that is all zero has nothing to say, and fails. Cost O(N d).
     """
     prompts = tree.at_depth(words)
     index = np.full(len(tree), -1)  # of the prompt above each node
@@ -150,7 +150,7 @@ def _counts(tree: PrefixTree, chosen: Ids, words: int) -> Ids:
 
 @dataclass(frozen=True)
 class Histories:
-    """Beginnings by kind, each a list of id arrays; the rules' law of the next token, (m, d + 1), is the same in all.
+    """Beginnings by kind, each a list of id arrays; the rules' next-token distribution, (m, d + 1), is the same in all.
 
     "as written": beginnings of sentences. "shuffled": all but the last n - 1 words in random order. "random": all but
     these replaced by words of the vocabulary. "longer": the first words of another sentence in front.

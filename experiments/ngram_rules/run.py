@@ -50,7 +50,7 @@ class Parameters(RunParameters):
     examples: Literal["sentences", "prefixes"] = "sentences"
     reduction: Literal["mean", "sum"] = "mean"
     prompt: int = Field(6, ge=1)  # words
-    start: Literal["random", "construction"] = "random"  # or the network of Theorem 4.1, one neuron a rule
+    start: Literal["random", "construction"] = "random"  # or the network of Theorem 4.1, one neuron per rule
     epsilon: float = Field(1e-3, gt=0, lt=2)  # of the construction
     penalty: float = Field(0.0, ge=0)  # times the squared Frobenius norm of A^(n-1)
     inside: bool = False  # whether to record states, spectrum and context window
@@ -85,8 +85,8 @@ def run(
     """Train one network on some sentences, and measure how it completes, what rules it obeys and what it keeps.
 
     Returns losses by epoch; how prompts are completed, by the network and by two n-gram counters of the same sentences;
-    divergences from the true law by depth; how it does on histories that the language has not; and, if asked for, what
-    `inside` finds. All averages over the language are exact.
+    divergences from the true distribution by depth; how it does on histories that the language has not; and, if asked
+    for, what `inside` finds. All averages over the language are exact.
     """
     chosen = Parameters(**parameters)
     language, tree = language_of(chosen.language)

@@ -40,7 +40,7 @@ def differences(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def of_family(records: Iterable[Record], architecture: str, **different: Any) -> list[Record]:
     """Records of a family that differ from it in just these respects, by seed; dots are written as double underscores.
 
-    One record a seed, the one in which more is written down.
+    One record per seed, the one in which more is written down.
 
     >>> of_family(records, "relu_ssm", fit__batch=4)
     """

@@ -1,7 +1,7 @@
 """What becomes of a difference: after many steps of a recurrent layer, and in what a model says next.
 
 Of a layer: spectra, norms of powers, Lipschitz constants. Of a model: how far back it listens, which is what happens to
-its next-token law when one earlier token is another one.
+its next-token distribution when one earlier token is another one.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def influence(
     tokens: int | None = None,
     device: torch.device | str = "cpu",
 ) -> tuple[Floats, Floats]:
-    """Change of the law of the next token when the token k places back is replaced, at every place t and for every k.
+    """Change of the next-token distribution when the token k places back is replaced, at every place t, for every k.
 
         || Q(. | w_1 .. w_{t-k} .. w_t) - Q(. | w_1 .. w' .. w_t) ||_1        (in [0, 2])
 

@@ -21,9 +21,9 @@ def write(
 ) -> str:
     """The prompt and the words that the network adds to it, up to the end mark or `longest` words in all.
 
-    Each word is the most likely one, or drawn from the network's law if a seed is given. The network has the words of
-    the language as its first tokens and the end mark after them. device: where it is. Raises ValueError for a prompt
-    that begins no sentence of the language. Cost O(words) steps.
+    Each word is the most likely one, or drawn from the network's distribution if a seed is given. The network has the
+    words of the language as its first tokens and the end mark after them. device: where it is. Raises ValueError for a
+    prompt that begins no sentence of the language. Cost O(words) steps.
     """
     if not language.completions(prompt):
         raise ValueError(f"prompt: the beginning of a sentence of the language is allowed, got {prompt!r}")

@@ -55,7 +55,7 @@ def judge_order(runs: Iterable[PixelRun], order: str = "permuted") -> str:
 
 
 def judge_counts(runs: Iterable[CharacterRun], architecture: str = "rel_rnn", count: str = "trigram") -> str:
-    """RelRNN predicts a text it has not seen better than counts of three characters do, in every seed.
+    """RelRNN predicts a text it has not seen better than trigram counts do, in every seed.
 
     Nothing is printed to compare with; the rule asks whether the network learns from more than the last two characters.
     """

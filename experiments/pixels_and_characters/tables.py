@@ -148,7 +148,7 @@ def _of_text(runs: Sequence[CharacterRun]) -> str:
     if not known:
         return f"**Characters:** {NOT_YET} recorded."
     told = ", ".join(f"{NAMES[name]} {known[name].value:.2f}" for name in sorted(known, key=lambda n: known[n].value))
-    counts = f"; counts of three characters {runs[0].floors['trigram']:.2f}"
+    counts = f"; trigram counts {runs[0].floors['trigram']:.2f}"
     return f"**Characters**, bits on held-out text ({runs[0].parameters['corpus']}): {told}{counts}."
 
 

@@ -26,14 +26,14 @@ def show_legend(axes: Axes, **options: Any) -> None:
 
 
 def draw_losses(axes: Axes, runs: Sequence[TextRun]) -> None:
-    """Nats a token by position."""
+    """Nats per token by position."""
     for run, style in zip(runs, figures.looks(run.family for run in runs), strict=True):
         axes.semilogx(*run.loss_by_position(), **style, markersize=3.5, linewidth=1.2, label=run.name)
     axes.set(xlabel="position in the window (tokens)", ylabel=r"$-\ln q(x_t \mid x_{<t})$ (nats per token)")
 
 
 def draw_information(axes: Axes, runs: Sequence[TextRun], estimator: str, published: bool = True) -> None:
-    """An estimate against L with 95 % intervals, where positive, and the published laws and points of Fig. 2."""
+    """An estimate against L with 95 % intervals, where positive, and the published power laws and points of Fig. 2."""
     for run, style in zip(runs, figures.looks(run.family for run in runs), strict=True):
         curve = run.curve(estimator)
         if curve is not None:
@@ -52,7 +52,7 @@ def draw_curve(axes: Axes, curve: Curve, style: Mapping[str, Any], label: str) -
 
 
 def draw_published(axes: Axes, estimator: str) -> None:
-    """The printed laws at L = 4 .. 2048 and the points of the figure, as open diamonds."""
+    """The printed power laws at L = 4 .. 2048 and the points of the figure, as open diamonds."""
     for law in PUBLISHED:
         if law.estimator == estimator:
             lengths = 2.0 ** np.arange(2, 12)
@@ -64,7 +64,7 @@ def draw_published(axes: Axes, estimator: str) -> None:
 
 
 def draw_quality(axes: Axes, runs: Sequence[TextRun], estimator: str) -> None:
-    """beta against the loss a character, which falls to the right; printed exponents as horizontal lines."""
+    """beta against the loss per character, which falls to the right; printed exponents as horizontal lines."""
     families = list(dict.fromkeys(run.family for run in runs))
     for family, look in zip(families, figures.looks(families), strict=True):
         for pairs, fill in ((False, None), (True, "none")):
@@ -98,7 +98,7 @@ def draw_line(axes: Axes, line: Line | None, end: float) -> None:
 
 
 def draw_splits(axes: Axes, run: TextRun, estimator: str) -> None:
-    """One model at the three splits, with the laws from 16 characters on."""
+    """One model at the three splits, with the power laws from 16 characters on."""
     for (ratio, label), style in zip(SPLITS.items(), figures.styles(len(SPLITS)), strict=True):
         curve = run.curve(estimator, ratio)
         if curve is not None:

@@ -33,7 +33,7 @@ class Model(RunParameters):
 
     kind: Literal["character_lstm", "smollm2", "network"]
     name: str = ""  # of the character LSTM
-    start: str | None = NEUTRAL  # what every sequence is taken to follow; null: no law of a first token
+    start: str | None = NEUTRAL  # what every sequence is taken to follow; null: no distribution of a first token
     precision: Precision = "float32"  # of the products in the layers of SmolLM2
     columns: int | None = Field(70, ge=1)  # of the lines that a character LSTM reads; null: a paragraph is a line
     architecture: str = "lstm"

@@ -134,7 +134,7 @@ def splits_of(longest: int, ratio: int, opening: int) -> NDArray[np.int64]:
 
 
 def estimates_of(scores: BlockScores, opening_entropy: float, weight: float) -> dict[str, NDArray[np.float64]]:
-    """Values of every window whose means are the estimates; "uncorrected" only for a q with a law of first tokens."""
+    """Values of every window whose means are the estimates; "uncorrected" only if q predicts first tokens."""
     known = not np.isnan(scores.opening).any()
     found = {"direct": scores.direct(opening_entropy, weight if known else 0.0), "vclub": scores.vclub()}
     return {**found, "uncorrected": scores.direct()} if known else found

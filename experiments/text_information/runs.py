@@ -95,12 +95,12 @@ class TextRun:
 
     @property
     def token_length(self) -> float:
-        """Characters a token, on average."""
+        """Characters per token, on average."""
         return float(self.result["characters_per_token"])
 
     @property
     def loss(self) -> float:
-        """Nats a character over the second half of the windows, where the model has read much."""
+        """Nats per character over the second half of the windows, where the model has read much."""
         return float(self.result["second_half_loss"]) / self.token_length
 
     def curve(self, estimator: str, ratio: int = 2) -> Curve | None:
@@ -141,7 +141,7 @@ class TextRun:
         return {}
 
     def loss_by_position(self) -> tuple[Floats, Floats]:
-        """Positions from 1, and nats per token there, without positions of which the model has no law."""
+        """Positions from 1, and nats per token there, without positions of which the model has no distribution."""
         places, losses = (np.array(self.result[key], dtype=np.float64) for key in ("positions", "loss_by_position"))
         known = np.isfinite(losses)
         return places[known], losses[known]
@@ -195,7 +195,7 @@ def variants(runs: Sequence[TextRun]) -> list[TextRun]:
 
 
 def best(runs: Iterable[TextRun]) -> TextRun:
-    """The smallest loss a character among those that are no variants. Raises ValueError without any."""
+    """The smallest loss per character among those that are no variants. Raises ValueError without any."""
     known = [run for run in plain(runs) if math.isfinite(run.loss)]
     if not known:
         raise ValueError("runs: at least one that is no variant is needed, got none; are they recorded?")

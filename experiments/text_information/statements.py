@@ -82,7 +82,7 @@ def with_exponent(runs: Sequence[TextRun], estimator: str) -> list[TextRun]:
 
 
 def exponent_against_quality(runs: Sequence[TextRun], estimator: str) -> Interval:
-    """Rank correlation of beta with quality, -loss a character, over runs."""
+    """Rank correlation of beta with quality, -loss per character, over runs."""
     laws = [run.law(estimator) for run in runs]
     count = next((law.exponents.size for law in laws if law is not None), 1)
     values = [math.nan if law is None else law.exponent for law in laws]

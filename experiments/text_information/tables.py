@@ -22,10 +22,10 @@ def model_table(runs: Sequence[TextRun]) -> str:
         ("parameters", _count("parameter_count")),
         ("numbers in the state", _count("state_size")),
         ("tokens of training", _count("training_tokens")),
-        ("characters a token", lambda run: f"{run.token_length:.2f}"),
+        ("characters per token", lambda run: f"{run.token_length:.2f}"),
         ("nats per character", lambda run: f"{run.loss:.3f}"),
         ("windows of documents", lambda run: f"{run.result['windows']} of {run.result['documents']}"),
-        ("tokens a window", lambda run: run.parameters["longest"]),
+        ("tokens per window", lambda run: run.parameters["longest"]),
     ]
     return table(columns, runs)
 

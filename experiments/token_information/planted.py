@@ -63,7 +63,7 @@ class PlantedTokens:
         return int(self.suffixes << self.bits)
 
     def topic_laws(self) -> Floats:
-        """Law of the suffix in each topic, (topics, suffixes)."""
+        """Distribution of the suffix in each topic, (topics, suffixes)."""
         zipf = 1.0 / np.arange(1, self.suffixes + 1)
         zipf /= zipf.sum()
         step = self.suffixes // self.topics
@@ -71,12 +71,12 @@ class PlantedTokens:
         return np.asarray((1 - self.tilt) * zipf + self.tilt * turned)
 
     def suffix_pairs(self) -> Floats:
-        """Joint law of two suffixes of one sequence, at any distance, (suffixes, suffixes)."""
+        """Joint distribution of two suffixes of one sequence, at any distance, (suffixes, suffixes)."""
         laws = self.topic_laws()
         return np.asarray(laws.T @ laws / self.topics)
 
     def marginal(self) -> Floats:
-        """Law of a token, (vocabulary,)."""
+        """Distribution of a token, (vocabulary,)."""
         return np.tile(self.suffix_pairs().sum(axis=1) / (1 << self.bits), 1 << self.bits)
 
     def topic_information(self) -> float:
@@ -92,7 +92,7 @@ class PlantedTokens:
         return np.asarray(self.bits * law + self.topic_information())
 
     def pair_law(self, lag: int) -> tuple[Floats, Floats]:
-        """Joint law of two tokens at a distance: probabilities of cells and how many cells have each.
+        """Joint distribution of two tokens at a distance: probabilities of cells and how many cells have each.
 
         With correlation sin(pi u / 2) of the Gaussians two bits agree with probability (1 + u)/2, so a cell in which k
         of M bits agree has probability (1 + u)^k (1 - u)^(M - k) / 4^M times that of its two suffixes. Both of shape

@@ -67,7 +67,7 @@ def shuffled_partners(offsets: npt.ArrayLike, block: int, *, within: bool, seed:
 
 
 def document_information(laws: npt.ArrayLike, weights: npt.ArrayLike) -> float:
-    """I(X; Y) in nats of two tokens drawn independently from the law of one document, the document drawn by weight.
+    """I(X; Y) in nats of two tokens drawn independently from the distribution of one document, itself drawn by weight.
 
     P(a, b) = sum_D w_D p_D(a) p_D(b). It is what I(d) tends to at large distance in documents that are uniform but not
     alike, and at most the entropy of D. laws: (documents, symbols), rows >= 0 that sum to 1; weights: (documents,) >= 0
@@ -77,7 +77,7 @@ def document_information(laws: npt.ArrayLike, weights: npt.ArrayLike) -> float:
     if table.ndim != 2 or share.shape != table.shape[:1] or np.any(~(table >= 0)) or np.any(~(share >= 0)):
         raise ValueError(f"laws (documents, symbols) and weights (documents,) >= 0, got {table.shape}, {share.shape}")
     if np.abs(table.sum(axis=1) - 1).max() > 1e-9 or abs(float(share.sum()) - 1) > 1e-9:
-        raise ValueError("every law and the weights must sum to 1")
+        raise ValueError("every row of laws and the weights must sum to 1")
     joint = table.T @ (share[:, None] * table)
     product = np.outer(share @ table, share @ table)
     seen = joint > 0

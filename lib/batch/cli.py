@@ -165,7 +165,7 @@ def claims(paper: str | None) -> None:
     metavar="NAME=VALUE",
     help="Only runs with this value of a parameter, of one inside another (fit.epochs=12), or of seed.",
 )
-@click.option("--workers", default=None, type=click.IntRange(min=1), help="Runs at once here [default: one a core].")
+@click.option("--workers", default=None, type=click.IntRange(min=1), help="Runs at once here [default: one per core].")
 @click.option("--scheduler", default=None, metavar="ADDRESS", help="Send the runs to this Dask scheduler.")
 @click.option(
     "--slurm", default=None, type=click.IntRange(min=1), metavar="JOBS", help="Start SLURM jobs of one worker."

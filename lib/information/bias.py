@@ -1,4 +1,4 @@
-"""How far counting is off for a known law: the bias of the digamma estimators, mean and variance of all four.
+"""How far counting is off for a known distribution: the bias of the digamma estimators, mean and variance of all four.
 
 Under Poisson sampling, n ~ Poisson(N p) independently in every cell, the two Grassberger forms have exact means,
 
@@ -57,8 +57,8 @@ def independence_bias(
     k as in `poisson_entropy_bias`. It needs no pairs, only how frequent the symbols are and how many pairs will be
     counted: it is the constant C of L2M (A.17) where nothing else is in it.
 
-    first, second: laws of the two symbols, each >= 0 with sum 1. ValueError for other values. O(distinct values of
-    `first` times those of `second`).
+    first, second: distributions of the two symbols, each >= 0 with sum 1. ValueError for other values. O(distinct
+    values of `first` times those of `second`).
     """
     rows, row_copies = _distinct(first)
     columns, column_copies = _distinct(second)
@@ -139,7 +139,7 @@ def entropy_variance(probabilities: npt.ArrayLike, samples: int, estimator: str 
 
 
 def entropy_of(probabilities: npt.ArrayLike) -> float:
-    """Entropy of a law, -sum p ln p, in nats. ValueError unless the probabilities are >= 0 and sum to 1."""
+    """Entropy of a distribution, -sum p ln p, in nats. ValueError unless the probabilities are >= 0 and sum to 1."""
     values, copies = _symbols_and_copies(probabilities)
     return float(-copies @ (values * np.log(values)))
 

@@ -35,13 +35,13 @@ CODES: dict[str, Callable[[bytes], bytes]] = {"zlib": _zlib, "lzma": _lzma, "zst
 
 
 def code_length(data: bytes | NDArray[np.uint8], code: str = "zlib") -> float:
-    """Length |C(data)| of the compressed data in nats (8 ln 2 a byte).
+    """Length |C(data)| of the compressed data in nats (8 ln 2 per byte).
 
     Averaged over data it is at least the entropy of what the data are drawn from: L2M, Eq. A.5, which their sentence
     turns round (erratum 16).
 
-    data: bytes or a uint8 array, one symbol a byte. code: "zlib" (DEFLATE: LZ77 and Huffman), "lzma" (LZ77 and a range
-    coder) or "zstandard" (LZ77, Huffman and tabled ANS). Raises ValueError for anything else. O(len(data)).
+    data: bytes or a uint8 array, one symbol per byte. code: "zlib" (DEFLATE: LZ77 and Huffman), "lzma" (LZ77 and a
+    range coder) or "zstandard" (LZ77, Huffman and tabled ANS). Raises ValueError for anything else. O(len(data)).
     """
     return NATS_PER_BYTE * len(_find(code)(_as_bytes(data)))
 

@@ -1,4 +1,4 @@
-"""Entropy of a law of which only counts are known: four estimators that share one formula.
+"""Entropy of a distribution of which only counts are known: four estimators that share one formula.
 
 Every estimator here is the plug-in entropy with the logarithm of a count replaced by a function f that knows
 how noisy the logarithm of a small count is, and possibly a correction for the number of occupied cells:
@@ -129,7 +129,7 @@ def ngram_counts(documents: Sequence[ArrayLike], length: int = 2) -> NDArray[np.
     """How often each block of `length` neighbours that occurs does, in no order of interest; none crosses documents.
 
     documents: arrays of whole numbers >= 0. ``ValueError`` for other input, or without any such block. A sort for every
-    factor by which the blocks outgrow 63 bits: O(total ln total), 16 bytes a token and more.
+    factor by which the blocks outgrow 63 bits: O(total ln total), 16 bytes per token and more.
     """
     arrays = [plain_array(document, "documents") for document in documents]
     if any(array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and array.min() < 0) for array in arrays):

@@ -1,6 +1,6 @@
 """Mutual information of long blocks estimated by a model q of one block given the other.
 
-Both estimators average log-probabilities of a model q over samples of the true law p. Neither is a bound in general.
+Both average log-probabilities of a model q over samples of the true distribution p. Neither is a bound in general.
 
 vCLUB (L2M, Eq. 7) compares q(y_i | x_i) with q(y_j | x_i) for a foreign j. If j = i happens, that pair is no sample of
 the product of the marginals: a uniformly random permutation has one fixed point on average, which shrinks the

@@ -13,7 +13,7 @@ def mutual_information(joint_counts: npt.ArrayLike, estimator: str = "grassberge
 
     I(X;Y) = H(X) + H(Y) - H(X,Y), each entropy estimated from the same table (Shen 2019, Eq. 54; L2M, Eq. 10).
 
-    joint_counts: (K_x, K_y) whole numbers >= 0, one cell a pair of values. estimator: as in `entropy`. Raises
+    joint_counts: (K_x, K_y) whole numbers >= 0, one cell per pair of values. estimator: as in `entropy`. Raises
     ValueError for a table that is not two-dimensional, for bad counts and for an unknown estimator. The result may
     be negative, and the Grassberger 2008 estimate of an exactly independent table is not 0. O(cells).
     """
@@ -69,7 +69,7 @@ def auto_mutual_information(
     all cores), `progress` forces a bar on or off. Raises ValueError for empty or non-integer sequences, more than
     two dimensions, lags that are empty, fractional or out of range, and an unknown estimator.
 
-    Exact counts by the kernels of `lib.information.counting.pairs`: O(N) a lag, O(N/64) for two symbols; memory O(N)
+    Exact counts by the kernels of `lib.information.counting.pairs`: O(N) per lag, O(N/64) for two symbols; memory O(N)
     for any number of lags.
     """
     rule = find_estimator(estimator)

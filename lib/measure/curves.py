@@ -78,7 +78,7 @@ def measure_curve(symbols: Symbols, lags: Integers, seed: int = 0, workers: int 
     The bias of the estimator goes as one over the number of pairs, and so does the floor with the distance. The noise
     has three parts: the blocks, the spread of the floor from shuffle to shuffle, and 2 % of the floor. The bias of
     dependent pairs is not that of shuffled ones: it differs by about floor excess/entropy, a part of the excess.
-    O(length + symbols^2) a lag.
+    O(length + symbols^2) per lag.
     """
     random = np.random.default_rng(seed)
     ids, length = symbols.ids, len(symbols)
@@ -96,7 +96,7 @@ def drift(symbols: Symbols, seed: int = 0) -> Interval:
 
     Pairs of one piece (a document, or one of 32 stretches of equal length) whose order is lost tell of each other only
     what the piece tells of both. Less the same of a text shuffled as a whole; the interval is Student's over shuffles.
-    A tail that lies at this level may be change of subject and nothing more. O(length) a shuffle.
+    A tail that lies at this level may be change of subject and nothing more. O(length) per shuffle.
     """
     random = np.random.default_rng(seed)
     ids, length = symbols.ids, len(symbols)

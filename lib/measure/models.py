@@ -28,7 +28,7 @@ from lib.processes.corpora.model_files import model_file
 Tokens = npt.NDArray[np.int64]
 CONTEXT = 512  # tokens of a window, unless others are asked for
 FEWEST = 8  # windows
-OPENING = 2  # first tokens of a block, whose law is that of the text (L2M, A.14)
+OPENING = 2  # first tokens of a block, whose distribution is that of the text (L2M, A.14)
 COUNTED = 1_000_000  # characters whose neighbouring tokens are counted for it
 WEIGHT = 0.2  # of the model in it
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.msgpack", "*.h5")
@@ -212,7 +212,7 @@ def numbers_held(config: Any, tokens: int) -> int | None:
     """Real numbers that a model of this configuration keeps of `tokens` tokens; None for an architecture not listed.
 
     Attention: 2 layers heads width a token, as far as its window reaches (each layer has its own). Mamba and Mamba2:
-    the states and the last inputs of the convolution. RWKV: five numbers a channel and layer.
+    the states and the last inputs of the convolution. RWKV: five numbers per channel and layer.
     """
     kind, layers = config.model_type, getattr(config, "num_hidden_layers", None)
     if kind in ("mamba", "falcon_mamba"):

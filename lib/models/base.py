@@ -32,7 +32,7 @@ class State(NamedTuple):
 
 
 class SequenceModel(Module):
-    """logits = head(norm(layers(embedding(tokens)))): the law of the next token given all tokens up to this one.
+    """logits = head(norm(layers(embedding(tokens)))): the distribution of the next token given all tokens so far.
 
     Two forms of one function. Parallel: ``logits = model(tokens)``, (batch, time) -> (batch, time, vocabulary).
     Stepwise: ``state = model.initial_state(batch)``, then ``logits, state = model.step(token, state)`` with tokens

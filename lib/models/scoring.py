@@ -1,6 +1,6 @@
-"""Networks as laws of token sequences: log-probabilities in batches, NumPy in and out.
+"""Networks as distributions over token sequences: log-probabilities in batches, NumPy in and out.
 
-Of a small model the exact law: the probability of every sequence, step by step.
+Of a small model the exact distribution: the probability of every sequence, step by step.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ LARGEST_TABLE = 2**20  # sequences
 
 
 class NetworkScorer:
-    """The law of a network of the book: ln q(w_t | w_<t), optionally after a beginning that all sequences share.
+    """A network of the book as a distribution: ln q(w_t | w_<t), optionally after a beginning that all sequences share.
 
     model: anything with `vocabulary` and logits = model(tokens), (batch, time) -> (batch, time, vocabulary). start: the
     token, or the tokens, that every sequence is taken to follow: a begin-of-sequence token, a line break, or a neutral
-    stretch of text for a network whose first outputs from an empty state are poor; None: the model has no law of a
-    first token. cells: logits held at a time, which bounds the memory. The model is left on `device`, in evaluation
-    mode. ``ValueError`` for a start outside the vocabulary.
+    stretch of text for a network whose first outputs from an empty state are poor; None: the model has no distribution
+    of a first token. cells: logits held at a time, which bounds the memory. The model is left on `device`, in
+    evaluation mode. ``ValueError`` for a start outside the vocabulary.
     """
 
     def __init__(
@@ -94,9 +94,9 @@ def sequence_probabilities(
 ) -> NDArray[np.float64]:
     """P(x_1 ... x_j) prod_{t>j} Q(x_t | x_1 ... x_{t-1}) of all K^L sequences, shape (K,) * L.
 
-    model: Q, anything with `vocabulary`, initial_state(batch) and step(token, state). first: P, the law of the first
-    j tokens, shape (K,) * j; by default one token, uniform. device: where the model is. Raises ValueError for
-    length < j, more than 2^20 sequences, or a law that is none. Cost L steps of a batch of K^L.
+    model: Q, anything with `vocabulary`, initial_state(batch) and step(token, state). first: P, the distribution of the
+    first j tokens, shape (K,) * j; by default one token, uniform. device: where the model is. Raises ValueError for
+    length < j, more than 2^20 sequences, or a `first` that is no distribution. Cost L steps of a batch of K^L.
     """
     symbols, steps = model.vocabulary, whole_number(length, "length", 1)
     if symbols**steps > LARGEST_TABLE:

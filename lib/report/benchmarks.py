@@ -1,4 +1,4 @@
-"""Recorded timings: ``results/benchmarks/*.json``, one file a benchmark, written by the scripts in ``benchmarks``.
+"""Recorded timings: ``results/benchmarks/*.json``, one file per benchmark, written by the scripts in ``benchmarks``.
 
 A file holds ``title``, ``description``, ``provenance`` and ``tables``: a list of {``title``, ``rows``}, each row a
 mapping whose keys are the columns.

@@ -42,11 +42,11 @@ def near_optimum(
 ) -> Plateau:
     """Is every seed of every network close to the smallest loss possible?
 
-    excess: by network the validation loss of its seeds minus the optimum, in nats per sequence; NaN where the optimum or
-    a run is missing. Asked for is at most `CLOSE`, or `SHARE` of the `effect` that decides (in nats per sequence) if that
-    is more. Not converged if a network has no seed that is close; seeds disagree if it has some; a precondition is not
-    met with fewer than `fewest` seeds, where a number is missing, or where one is below zero by more than the bound, of
-    a wrong optimum. Raises ValueError without networks, for a negative or missing effect, and for infinite excesses.
+    excess: by network the validation loss of its seeds minus the optimum, in nats per sequence; NaN where the optimum
+    or a run is missing. Asked for is at most `CLOSE`, or `SHARE` of the `effect` that decides (in the same unit) if
+    that is more. Not converged if a network has no seed that is close; seeds disagree if it has some; a precondition is
+    not met with fewer than `fewest` seeds, with a number missing, or with one below zero by more than the bound, as
+    from a wrong optimum. Raises ValueError without networks, for a negative or missing effect, for infinite excesses.
     """
     if not excess:
         raise ValueError("at least one network is needed, got none")

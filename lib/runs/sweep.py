@@ -260,7 +260,7 @@ def _fate(future: Any, client: Any) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def local_client(workers: int | None = None) -> Iterator[Any]:
-    """A cluster of processes on this machine, one thread each, one process a core by default.
+    """A cluster of processes on this machine, one thread each, one process per core by default.
 
     A worker that is silent is waited for: a machine that slept goes on, and so does a sweep that Ctrl-Z had stopped. Of
     one that has died its nanny knows at once.

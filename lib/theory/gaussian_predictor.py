@@ -1,4 +1,4 @@
-"""A Gaussian law written the way a language model is: one prediction for each position, given what came before."""
+"""A Gaussian distribution in the form of a language model: a prediction for each position, given what came before."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 class GaussianPredictor:
     """q(x_i | x_<i) = N(weights[i] @ x, variances[i]) with weights strictly lower triangular, mean zero.
 
-    Every Gaussian law has this form exactly once. weights: (L, L); variances: (L,) > 0. Raises ValueError otherwise.
+    Every Gaussian distribution has this form exactly once. weights: (L, L); variances: (L,) > 0. ValueError otherwise.
     """
 
     weights: Floats
@@ -49,7 +49,7 @@ class GaussianPredictor:
     def windowed(cls, covariance: ArrayLike, window: int) -> GaussianPredictor:
         """The best predictor that sees only the last `window` entries: q(x_i | x_<i) = p(x_i | x_{i-window..i-1}).
 
-        window >= 0; from L - 1 on it is the full law. Raises ValueError otherwise. O(L window^3).
+        window >= 0; from L - 1 on it is the full distribution. Raises ValueError otherwise. O(L window^3).
         """
         matrix = checked_covariance(covariance)
         if window < 0:
@@ -72,7 +72,7 @@ class GaussianPredictor:
         return int(self.variances.size)
 
     def covariance(self) -> Floats:
-        """The covariance of the law that these predictions define together, (L, L). O(L^3)."""
+        """The covariance of the distribution that these predictions define together, (L, L). O(L^3)."""
         spread = scipy.linalg.solve_triangular(
             np.eye(self.length) - self.weights, np.diag(np.sqrt(self.variances)), lower=True, unit_diagonal=True
         )

@@ -1,4 +1,4 @@
-"""Small Ising chains by enumeration: energies as printed and as meant, Boltzmann law, conditional laws.
+"""Small Ising chains by enumeration: energies as printed and as meant, Boltzmann and conditional distributions.
 
 Of strips of finite width, the correlation lengths, and that of the infinite square lattice they tend to.
 """
@@ -41,8 +41,8 @@ def pair_energy(spins: ArrayLike, interaction: ArrayLike) -> NDArray[np.float64]
 def double_sum_energy(spins: ArrayLike, interaction: ArrayLike) -> NDArray[np.float64]:
     """sum_{i,j=1}^N J(|i - j|) s_i s_j: what stands in the exponents of Eq. 57 and 59 of Shen (2019).
 
-    It counts every pair twice and adds N J(0): at the same beta it is not the Boltzmann law of Eq. 56. Shapes and cost
-    as in `pair_energy`.
+    It counts every pair twice and adds N J(0): at the same beta it is not the Boltzmann distribution of Eq. 56. Shapes
+    and cost as in `pair_energy`.
     """
     s, couplings = _spins(spins), _couplings(interaction)
     size = s.shape[-1]

@@ -220,7 +220,7 @@ def series(function: sympy.Matrix, z: sympy.Symbol, order: int) -> list[sympy.Ma
     """Taylor coefficients of a matrix of rational functions at z = 0: order + 1 matrices, expanded.
 
     From numerator p and denominator q by c_n = (p_n - sum_{k>=1} q_k c_{n-k}) / q_0. Raises ValueError if
-    there is a pole at 0. Cost O(order^2) products an entry.
+    there is a pole at 0. Cost O(order^2) products per entry.
     """
     rows, columns = function.shape
     entries = [_entry_series(function[i, j], z, order) for i in range(rows) for j in range(columns)]

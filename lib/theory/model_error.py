@@ -1,4 +1,4 @@
-"""What an estimator of bipartite information returns on average when a model q stands in for the law p, term by term.
+"""What an estimator of bipartite information returns on average when a model q replaces the distribution p: the terms.
 
 For X = the first half and Y = the second, with everything in nats,
 
@@ -103,7 +103,7 @@ def canonical_correlations(covariance: ArrayLike, split: int) -> Floats:
 
 
 def table_error_terms(p: ArrayLike, q: ArrayLike, marginal: ArrayLike | None = None) -> ErrorTerms:
-    """The terms for a finite joint law p(x, y), by exact sums; a term is inf where q is 0 and its p is not.
+    """The terms for a finite joint distribution p(x, y), by exact sums; a term is inf where q is 0 and its p is not.
 
     p, q: tables (A, B) that sum to one; q needs a row of positive sum wherever p has one. marginal: (B,), the model
     of Y alone; by default the column sums of q. Raises ValueError otherwise. O(A B).
@@ -131,7 +131,7 @@ def table_error_terms(p: ArrayLike, q: ArrayLike, marginal: ArrayLike | None = N
 def table_jeffreys(p: ArrayLike) -> float:
     """Jeffreys divergence of a joint table (A, B) and the product of its marginals, KL both ways.
 
-    inf as soon as p(x, y) = 0 while p(x) p(y) > 0, whatever the information. ValueError unless p is a law. O(A B).
+    inf as soon as p(x, y) = 0 < p(x) p(y), whatever the information. ValueError unless p is a distribution. O(A B).
     """
     joint = _checked_law(p, 2, "p")
     product = np.outer(joint.sum(axis=1), joint.sum(axis=0))
@@ -147,14 +147,14 @@ def markov_error_terms(
 ) -> ErrorTerms:
     """The terms for Markov chains p and q of M symbols, exact at any length.
 
-    p, q: (initial law (M,), transition (M, M)). start: (M,), the law that the model of Y alone gives to its first
-    symbol (what it predicts after its BOS token); by default the law of that symbol under q. Only steps count: with
-    s_i = E_p KL(P(.|x_i) || Q(.|x_i)) and x = the last symbol of X, y = the first of Y,
+    p, q: (initial distribution (M,), transition (M, M)). start: (M,), the distribution that the model of Y alone gives
+    to its first symbol (what it predicts after its BOS token); by default the distribution of that symbol under q. Only
+    steps count: with s_i = E_p KL(P(.|x_i) || Q(.|x_i)) and x = the last symbol of X, y = the first of Y,
 
         marginal = KL(p_y || start) + sum_{i in Y, not last} s_i,    conditional = s_x + the same sum,
 
-    so that the errors inside Y cancel in the direct estimator at every length. Raises ValueError for laws that do not
-    sum to one, sizes that differ, a split outside 1 .. length - 1. O(length M^2).
+    so that the errors inside Y cancel in the direct estimator at every length. Raises ValueError for distributions that
+    do not sum to one, sizes that differ, a split outside 1 .. length - 1. O(length M^2).
     """
     (first, step), (model_first, model_step) = (_checked_chain(p, "p"), _checked_chain(q, "q"))
     if model_first.shape != first.shape:
@@ -181,10 +181,10 @@ def markov_error_terms(
 
 
 def divergence(p: ArrayLike, q: ArrayLike) -> float:
-    """Kullback-Leibler divergence sum p ln(p / q) of two laws of one shape, in nats; inf where only q is 0.
+    """Kullback-Leibler divergence sum p ln(p / q) of two distributions of one shape, in nats; inf where only q is 0.
 
-    Written as sum q h(p / q - 1), h(x) = (1 + x) ln(1 + x) - x >= 0, which keeps the digits of laws that nearly agree.
-    Raises ValueError for different shapes; that both are laws is for the caller to see to. O(size).
+    Written as sum q h(p / q - 1), h(x) = (1 + x) ln(1 + x) - x >= 0, which keeps all digits where p and q nearly agree.
+    Raises ValueError for different shapes; that both are distributions is for the caller to see to. O(size).
     """
     truth, model = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
     if truth.shape != model.shape:

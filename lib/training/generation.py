@@ -29,13 +29,13 @@ def generate(
 ) -> NDArray[Any]:
     """n sequences of `length` tokens by the stepwise form, x_t ~ Q(. | x_<t): whole numbers (n, length).
 
-    first: law of the first token, (vocabulary,) probabilities, uniform by default (no begin-of-sequence token);
-    or prompts, whole numbers (n, tokens). Each token is the quantile of one number of the seed's, so the size of the
-    batches changes nothing but rounding. temperature: logits are divided by it. context: for models that were trained
-    on so many tokens, and not at later positions. Once it is full, the model reads the latest half of it anew as if
-    nothing had come before; so every token beyond the first ones has seen between half of the context and all of it.
-    Raises ValueError for other laws and sizes. Cost: `length` steps for each batch, and with a context as many tokens
-    read once more.
+    first: distribution of the first token, (vocabulary,) probabilities, uniform by default (no begin-of-sequence
+    token); or prompts, whole numbers (n, tokens). Each token is the quantile of one number of the seed's, so the size
+    of the batches changes nothing but rounding. temperature: logits are divided by it. context: for models that were
+    trained on so many tokens, and not at later positions. Once it is full, the model reads the latest half of it anew
+    as if nothing had come before; so every token beyond the first ones has seen between half of the context and all of
+    it. Raises ValueError for other distributions and sizes. Cost: `length` steps for each batch, and with a context as
+    many tokens read once more.
     """
     rows, steps = whole_number(n, "n", 1), whole_number(length, "length", 1)
     if not real_number(temperature, "temperature") > 0.0:

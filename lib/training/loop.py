@@ -27,7 +27,7 @@ SUCCESSES = 2  # epochs in a row that have to reach it
 
 @dataclass
 class Fit:
-    """The course of one training; losses in nats per prediction, one number an epoch."""
+    """The course of one training; losses in nats per prediction, one number per epoch."""
 
     training_losses: list[float] = field(default_factory=list)
     validation_losses: list[float] = field(default_factory=list)

@@ -29,9 +29,9 @@ class LevenbergMarquardt:
     the mean loss (Amari 1998, Natural gradient works efficiently in learning). The damping mu, from 0.01, falls to a
     third after a step that gained more than 0.7 of what the quadratic form promised, doubles below 0.3, and below 0.1
     the step is taken back and mu grows fourfold (Marquardt 1963).
-    sequences: tokens (n, length), all from one law, first token given. Raises ValueError for networks that are not a
-    plain stack of `VanillaRNN` or `LSTM` layers. Nothing is drawn at random. Cost a step: a parallel pass forward and
-    back, n P^2 multiplications for P parameters, P^3 for the eigenvectors of F, and a forward pass for every trial.
+    sequences: tokens (n, length), all from one distribution, first token given. Raises ValueError for networks that are
+    not a plain stack of `VanillaRNN` or `LSTM` layers. Nothing is drawn at random. Cost per step: a parallel pass
+    forward and back, n P^2 multiplications for P parameters, P^3 for the eigenvectors of F, a forward pass per trial.
     """
 
     def __init__(self, sequences: NDArray[Any], damping: float = START) -> None:

@@ -70,7 +70,7 @@ class FitSettings(BaseModel):
         return self.epochs + self.newton
 
     def make_optimizer(self, parameters: Any, slow: Any = (), embedding: Any = ()) -> torch.optim.Optimizer:
-        """The optimizer over `parameters`, at the initial learning rate; one kernel a step of Adam where there is one.
+        """The optimizer over `parameters`, at the initial learning rate; one kernel per step of Adam where possible.
 
         Those of them that are `slow` make a second group, which says in "fraction" what its rate is to be times, and
         those of the `embedding` a last one if they have a decay of their own.
@@ -105,7 +105,7 @@ class FitSettings(BaseModel):
         return self.learning_rate * (self.final_fraction + (1.0 - self.final_fraction) * wave)
 
     def annealing(self, losses: Sequence[float]) -> float:
-        """What the rate is to be times after epochs with these validation losses: anneal^-(those without a better)."""
+        """Factor of the rate after epochs with these validation losses: anneal^-(epochs without a new best)."""
         if self.anneal is None:
             return 1.0
         best = itertools.accumulate(losses, min)

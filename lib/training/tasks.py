@@ -21,7 +21,7 @@ class Task(Protocol):
     """Anything `fit` can train on. An epoch is whatever the task calls one."""
 
     def steps(self, batch: int) -> int:
-        """Updates an epoch."""
+        """Updates per epoch."""
         ...
 
     def batches(self, batch: int, epoch: int, device: torch.device) -> Iterator[Any]:

@@ -97,7 +97,7 @@ def test_larger_models_that_degrade_more_refuse_that_they_degrade_less() -> None
 
 
 def powers(scale: float) -> Callable[[str, int], Any]:
-    """KL that falls or rises as above, with every model this far from the exact law."""
+    """KL that falls or rises as above, with every model this far from the exact distribution."""
     exponents = {model.size: value for model, value in EXPONENTS.items()} | {"mamba2-2x32": 0.5, "mamba2-2x64": 0.3}
     return lambda size, layers: lambda places: scale * 4.0 ** (exponents[size] * layers)
 

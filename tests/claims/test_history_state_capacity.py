@@ -145,7 +145,7 @@ def test_directions_are_at_most_as_many_as_caps_and_a_crowd_is_refused(dimension
 
 
 def test_a_capable_series_grows_as_the_information_and_a_slower_one_has_no_room() -> None:
-    """Texts whose second half repeats k = (L/2)^beta bits of the first; registers of one bit a neuron."""
+    """Texts whose second half repeats k = (L/2)^beta bits of the first; registers of one bit per neuron."""
     lengths, beta = 2.0 ** np.arange(4, 14), 0.76
     k = np.ceil((lengths / 2) ** beta)
     shared = k * np.log(2)
@@ -191,7 +191,7 @@ def test_the_networks_have_the_sizes_of_their_names_and_gpt2_medium_not_that_of_
 
 
 def hidden_markov(states: int, symbols: int, length: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Law of all sequences, (K^(L/2), K^(L/2)), and joint law of past tokens and the state at the cut."""
+    """Distribution of sequences, (K^(L/2), K^(L/2)), and joint distribution of past tokens and the state at the cut."""
     random = np.random.default_rng(seed)
     transition = random.dirichlet(np.full(states, 0.2), size=states)
     emission = random.dirichlet(np.full(symbols, 0.2), size=states)

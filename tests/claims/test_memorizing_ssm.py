@@ -150,7 +150,7 @@ def test_a_projection_on_the_simplex_needs_no_epsilon_and_a_softmax_does() -> No
     contexts = LANGUAGE.rules.contexts
     wanted = np.where(LAWS == 0, -1.0, LAWS)
     given = memorizing_ssm(model.embedding[contexts], wanted, 3)(model.embedding[contexts])
-    positive = np.maximum(given, 0)  # tau = 0: the positive part of a law sums to 1
+    positive = np.maximum(given, 0)  # tau = 0: the positive part of a distribution sums to 1
     claims.check("ngram-sparsemax", np.sum((positive > 0) != (LAWS > 0)), at_most=0)
     claims.check("ngram-sparsemax", np.abs(positive - LAWS).sum(axis=1).max(), at_most=1e-12)
     soft = model.next_word_law(contexts)

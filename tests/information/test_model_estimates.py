@@ -1,4 +1,4 @@
-"""Direct and vCLUB estimates against exact expectations on finite laws and Gaussians."""
+"""Direct and vCLUB estimates against exact expectations on finite distributions and Gaussians."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def enumerated(weights: npt.NDArray[np.int64], values: Table) -> Table:
 
 @given(counts=tables, model=tables)
 def test_direct_estimate_is_information_plus_its_two_errors(counts: npt.NDArray[np.int64], model: Table) -> None:
-    """L2M Eq. 6 on a finite law, q arbitrary: I + KL(p_Y || q_Y) - KL(p_Y|X || q_Y|X), exactly."""
+    """L2M Eq. 6 on a finite distribution, q arbitrary: I + KL(p_Y || q_Y) - KL(p_Y|X || q_Y|X), exactly."""
     p, q = counts / counts.sum(), model / model.sum()
     p_x, p_y, q_y = p.sum(1, keepdims=True), p.sum(0), q.sum(0)
     q_given = q / q.sum(1, keepdims=True)

@@ -17,7 +17,7 @@ CHAIN = MarkovChain([[0.9, 0.1], [0.2, 0.8]])
 
 
 class Exact:
-    """The law of a chain over the letters a and b, with the interface of a language model."""
+    """The distribution of a chain over the letters a and b, with the interface of a language model."""
 
     vocabulary, context = 2, 1024
     model = SimpleNamespace(config=SimpleNamespace(model_type="mamba", num_hidden_layers=1, intermediate_size=1,

@@ -62,7 +62,7 @@ def test_settled_is_its_definition(
 def test_a_larger_effect_allows_more_and_the_smallest_is_no_bound() -> None:
     assert not near_optimum({"a": [0.2, 0.3, 0.25]}).reached
     assert near_optimum({"a": [0.2, 0.3, 0.25]}, effect=3.0).reached
-    assert near_optimum({"a": [0.05, 0.1, 0.0]}, effect=1e-9).reached  # a tenth of a nat a sequence is always enough
+    assert near_optimum({"a": [0.05, 0.1, 0.0]}, effect=1e-9).reached  # a tenth of a nat per sequence is always enough
     assert near_optimum({"a": [-0.02, 0.01, 0.0]}).reached  # the optimum itself is known to some digits only
 
 

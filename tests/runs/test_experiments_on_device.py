@@ -25,7 +25,7 @@ from tests.models.stand_in_device import DEVICE, OnDevice, WrongDevice, stand_in
 UPDATES = 2
 SHOWN = {"size", "layers", "architecture", "width"}  # parameters, where a rehearsal fails
 AT_MOST = {"row": 256, "frames": 256, "episodes": 2}  # of what is written, played, or played as a test
-ONLY_LONGER = {"layers"}  # of a law: runs that differ in nothing else take the same ways through the code
+ONLY_LONGER = {"layers"}  # of a process: runs that differ in nothing else take the same ways through the code
 MEASURED_BY_THE_CLOCK = {"writing_seconds", "training_seconds", "tokens_per_second", "data_share"}
 
 

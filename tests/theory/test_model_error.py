@@ -212,7 +212,7 @@ def test_errors_inside_the_second_half_cancel_in_the_direct_estimator_of_a_chain
     wrong = np.array([[0.5, 0.5], [0.4, 0.6]])
     terms = [markov_error_terms((chain.initial, chain.transition), (chain.initial, wrong), n) for n in (4, 40, 400)]
     assert terms[0].marginal < terms[1].marginal < terms[2].marginal
-    # the law of the first symbol under q still depends on the split, with differences below 1e-4 from 20 steps on
+    # the first symbol's distribution under q still depends on the split; differences are below 1e-4 from 20 steps on
     assert terms[1].direct == pytest.approx(terms[2].direct, abs=1e-9)
 
 

@@ -1,4 +1,4 @@
-"""Generation: the law of what is drawn is the law of the model."""
+"""Generation: the distribution of what is drawn is the distribution of the model."""
 
 import itertools
 
@@ -35,7 +35,7 @@ def test_drawn_sequences_follow_the_exact_law_of_the_model(architecture):
     statistic = np.sum((counts[often] - n * law[often]) ** 2 / (n * law[often]))
     limit = chi2.isf(1e-4, often.sum() - 1)
     assert statistic < limit
-    # negative control: another model's law is noticed
+    # negative control: another model's distribution is noticed
     other = sequence_probabilities(model_of(architecture, seed=1), length, first).ravel()
     assert np.sum((counts[often] - n * other[often]) ** 2 / (n * other[often])) > limit
 
@@ -62,7 +62,7 @@ def test_prompts_are_kept_and_continued():
 
 @pytest.mark.parametrize("given", [1, 7])
 def test_a_full_context_is_read_anew_from_its_latest_half(given):
-    """Each token is the quantile of its random number in the law of the tokens that the model is to have seen."""
+    """Each token is the quantile of its random number in the distribution given the tokens the model should see."""
     model, n, length, context = model_of("transformer").double(), 3, 21, 8
     prompts = np.random.default_rng(1).integers(3, size=(n, given))
     uniform = np.random.default_rng(0).random((n, length))

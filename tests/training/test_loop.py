@@ -118,7 +118,7 @@ def test_training_reaches_the_entropy_rate_of_a_markov_chain_and_no_less():
     rate = -(p * np.log(p) + (1 - p) * np.log(1 - p))
     sampling = 5 * np.sqrt(p * (1 - p)) * np.log(p / (1 - p)) / np.sqrt(400 * 63)
     assert rate - sampling < course.best_loss < rate + sampling + 0.003
-    # negative control: a law of single symbols cannot get there
+    # negative control: a distribution of single symbols cannot get there
     assert np.log(2) > rate + sampling + 0.003
 
 

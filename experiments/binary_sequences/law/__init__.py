@@ -1,1 +1,1 @@
-"""The law of the data: orthants of short blocks, the likelihood of long sequences, the smallest loss there is."""
+"""The distribution of the data: orthants of short blocks, likelihood of long sequences, the smallest loss there is."""

@@ -1,4 +1,4 @@
-"""ln p of given signs of a stationary Gaussian: what remains to lose for one who knows the law.
+"""ln p of given signs of a stationary Gaussian: what remains to lose for one who knows the distribution.
 
 A fully adapted particle filter (Geweke 1991, Hajivassiliou and McFadden 1998, Keane 1994 for the weights; Pitt and
 Shephard 1999 for resampling before the draw). With the Cholesky factor L of the covariance, Z_t = sum_{j<=t} L_tj e_j,
@@ -6,8 +6,8 @@ and given e_1 .. e_{t-1} the sign s_t = +-1 has the probability
 
     w_t = Phi(s_t m_t / L_tt),    m_t = sum_{j<t} L_tj e_j    (the best linear prediction, and its error L_tt).
 
-Every particle is weighted by w_t, and e_t is drawn from the part of the normal law that gives the sign. The mean weight
-is an unbiased estimate of P(s_1 .. s_n), whatever the number of particles; its logarithm is too small on average.
+Every particle is weighted by w_t, and e_t is drawn from the part of the normal distribution that gives the sign. The
+mean weight is an unbiased estimate of P(s_1 .. s_n) for any number of particles; its logarithm is too small on average.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def log_likelihood(sequences: ArrayLike, correlation: ArrayLike, particles: int,
     Once no particle has a weight that float64 can hold, -inf: possible only next to a covariance that is singular.
 
     Raises ValueError for other symbols, another number of correlations, correlations that are no positive definite
-    covariance of unit variance, particles < 1, seed < 0. Cost length^2 / 2 products, length draws a row and particle.
+    covariance of unit variance, particles < 1, seed < 0. Cost length^2 / 2 products, length draws per row and particle.
     """
     symbols = np.asarray(sequences)
     if symbols.ndim != 2 or symbols.shape[1] == 0 or not np.all((symbols == 0) | (symbols == 1)):

@@ -1,4 +1,4 @@
-"""The smallest loss that any predictor can have on the validation sequences: ln p under the law they are drawn from.
+"""The smallest loss that any predictor can have on the validation sequences: ln p under their true distribution.
 
 By a particle filter, whose estimates of the probabilities of sequences have no bias; their logarithms have one.
 """
@@ -38,7 +38,7 @@ class Parameters(RunParameters):
 
 
 def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """All parameters with their defaults; ValueError for what cannot run, such as an amplitude that no law has."""
+    """All parameters with their defaults; ValueError for what cannot run, such as an amplitude that no process has."""
     chosen = Parameters.read(parameters, "binary_optimum")
     PowerLawBinary(chosen.length, chosen.amplitude, chosen.exponent)
     return chosen.model_dump()

@@ -1,4 +1,4 @@
-"""Probabilities that correlated Gaussians have given signs, and the exact law of short blocks of signs."""
+"""Probabilities that correlated Gaussians have given signs, and the exact distribution of short blocks of signs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def orthant_probability(correlation: ArrayLike) -> float:
 
 
 def sign_block_law(correlations: ArrayLike) -> NDArray[np.float64]:
-    """Exact law of n successive signs of a stationary Gaussian: P(x_1 .. x_n), shape (2,) * n, x = 1 for Z > 0.
+    """Exact distribution of n successive signs of a stationary Gaussian: P(x_1 .. x_n), shape (2,) * n, 1 for Z > 0.
 
     correlations: of lags 1 .. n - 1, n <= 7. Raises ValueError as `orthant_probability`. Cost 2^(n-1) orthants.
     """

@@ -40,7 +40,7 @@ from lib.runs.definition import Experiment
 EXPERIMENT = "l2m-clock"
 CLOCKS = {"none": "no clock", "sinusoidal": "sinusoids", "learned": "learned positions"}
 LENGTHS, COPIES, SEEDS = (16, 64, 256), 8, 3
-STATES = (1, 4, 16)  # numbers a channel
+STATES = (1, 4, 16)  # numbers per channel
 CHANNELS = 128  # of the two layers of Mamba and Mamba2 2x32 together
 LEARNED = 0.5  # of the KL of N(0, 1), which a network that has learned is below
 MORE = 0.05  # of the KL of N(0, 1): what counts as more or less
@@ -54,7 +54,7 @@ WIDTHS = (GPT2, "gpt2-2x64")  # those of GPT2 that are judged
 
 
 def network(size: str, clock: str, state: int = STATES[-1]) -> Model:
-    """The network of this size with a clock, a key of CLOCKS, and so many numbers a channel; GPT2 has no channels."""
+    """The network of this size with a clock, a key of CLOCKS, and so many numbers per channel; GPT2 has no channels."""
     changes = {"positions": clock} | ({} if size.startswith("gpt2") else {"size": state})
     return model_of({"size": size, "model": changes, "precision": "float32"})
 

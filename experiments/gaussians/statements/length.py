@@ -95,7 +95,7 @@ class EqualEarlyLoss:
     """How much larger the late KL of a model is than that of a reference family where their early KL are equal.
 
     values: ln of the ratio, one for each seed (jackknife pseudo-values); NaN where it cannot be had. exponent: of the
-    common law late ~ early^exponent. gap: by how much ln(early) of the model lies outside the range of the reference.
+    common power law late ~ early^exponent. gap: how far ln(early) of the model lies outside the range of the reference.
     """
 
     values: Floats

@@ -45,7 +45,7 @@ def clock_or_state(runs: Runs) -> str:
     ordered = "" if by_state == sorted(by_state)[::-1] else "not "
     return (
         f"From L = {min(clock.LENGTHS)} to {max(clock.LENGTHS)} the share that is not learned rises, given learned "
-        f"positions, for Mamba by {by_state[-1]:.2f} with {clock.STATES[-1]} numbers a channel and by "
+        f"positions, for Mamba by {by_state[-1]:.2f} with {clock.STATES[-1]} numbers per channel and by "
         f"{by_state[0]:.2f} with {clock.STATES[0]}; without a clock, for GPT2 by {rise(clock.GPT2, 'none'):.2f}. "
         f"The clock {'moves' if min(moved) > clock.MORE else 'does not move'} the line of every architecture. "
         f"With learned positions the lines of Mamba are {ordered}ordered by the state"

@@ -1,7 +1,7 @@
 """Texts to train on, to choose by and to test on, and how they become tokens: characters, or words with their spelling.
 
 A full softmax over the 33 000 words of WikiText-2 would be most of the cost on a CPU. Rare words are therefore spelled
-out, one token a character, so that a text can be put together again to the last character.
+out, one token per character, so that a text can be put together again to the last character.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class Answer(SphinxDirective):  # type: ignore[misc]
 
 
 def _rows(app: Sphinx, folder: Path) -> list[Row]:
-    """The scorecard, made once a build: no record changes while Sphinx reads."""
+    """The scorecard, made once per build: no record changes while Sphinx reads."""
     if not hasattr(app, "_book_rows"):
         app._book_rows = scorecard.rows(scorecard.load_records([folder]))
     return app._book_rows  # type: ignore[no-any-return]

@@ -49,7 +49,7 @@ def print_book(
 ) -> int:
     """Print the built pages below `html` into the PDF `target`; returns how many sheets it has.
 
-    `address`: where the pages are published, if that is known. Some seconds a page; `target` appears when it is whole.
+    `address`: where the pages are published, if that is known. Seconds per page; `target` appears when it is whole.
 
     Raises
     ------

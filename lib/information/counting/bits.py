@@ -1,4 +1,4 @@
-"""Pairs of two symbols, or a handful: one bit a position, 64 positions an instruction.
+"""Pairs of two symbols, or a handful: one bit per position, 64 positions per instruction.
 
 A symbol s has a bit plane, the positions where it stands. The number of pairs (a, b) at a lag is the number of ones
 in plane(a) AND plane(b) shifted by the lag. One plane fewer than symbols suffices, the most frequent symbol
@@ -74,7 +74,7 @@ def _count_planes(planes: Any, rows: int, lags: Any, tables: Any) -> None:
 class BitCounts:
     """Joint tables of a small alphabet at any lag, from its bit planes.
 
-    symbols: (n, length), below `size`. `tables(lags)` costs O(size^2 pairs / 64) a lag; memory (size - 1) pairs / 8
+    symbols: (n, length), below `size`. `tables(lags)` costs O(size^2 pairs / 64) per lag; memory (size - 1) pairs / 8
     bytes.
     """
 

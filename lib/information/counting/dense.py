@@ -123,7 +123,7 @@ def dense_sums(
 ) -> None:
     """Fill sums and cells, both (len(lags), 3): sum n f(n) and occupied cells of first, of second symbols, of pairs.
 
-    symbols: (n, length), unsigned, below `size`. O(pairs + size^2) a lag; memory 2 size^2 counters for any number
+    symbols: (n, length), unsigned, below `size`. O(pairs + size^2) per lag; memory 2 size^2 counters for any number
     of lags.
     """
     counter = np.uint32 if symbols.size < 2**32 else np.uint64
@@ -140,7 +140,7 @@ def dense_tables(
     """Joint counts (size^2,), one lag after the other, of the pairs that start at the first `starts` places.
 
     symbols: (length,), unsigned, below `size`; a pair ends within them. starts < 2^32. A table holds until the next one
-    is asked for. O(starts + size^2) a lag; memory two tables for any number of lags.
+    is asked for. O(starts + size^2) per lag; memory two tables for any number of lags.
     """
     row, tables = symbols[np.newaxis], np.zeros((2, size * size), dtype=np.uint32)
     for done in range(0, lags.size, 2):
@@ -165,7 +165,7 @@ def table_sums(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """sum n f(n) and occupied cells of first, second symbols and pairs, (lags, 3), of tables (lags, size^2).
 
-    The tables are zero afterwards. O(size^2) a table.
+    The tables are zero afterwards. O(size^2) per table.
     """
     sums, cells = np.empty((len(tables), 3)), np.empty((len(tables), 3), dtype=np.int64)
     second, weights = np.empty(size, dtype=np.int64), tabulated_weights(estimator)

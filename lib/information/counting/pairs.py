@@ -3,8 +3,8 @@
 | kernel | for                            | cost of a lag             | memory                        |
 |--------|--------------------------------|---------------------------|-------------------------------|
 | bits   | alphabets of up to 8 symbols   | size^2 pairs / 64 words   | size pairs / 8 bytes          |
-| dense  | a table that fits a cache      | pairs + size^2            | two tables a core             |
-| sparse | larger vocabularies            | pairs + size              | two integers a position, three rows a core |
+| dense  | a table that fits a cache      | pairs + size^2            | two tables per core           |
+| sparse | larger vocabularies            | pairs + size              | two integers per position, three rows per core |
 
 All of them count in integers, so they agree exactly with each other and with a loop over pairs. No memory grows with
 the number of lags.

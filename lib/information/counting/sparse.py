@@ -70,7 +70,7 @@ def _sparse(
 class SparseCounts:
     """Pair statistics of a large vocabulary at any lag.
 
-    symbols: (n, length), below len(occurrences) = V. O(pairs + V) a lag; memory O(pairs + V), and O(V) more a worker.
+    symbols: (n, length), below len(occurrences) = V. O(pairs + V) per lag; memory O(pairs + V), O(V) more per worker.
     """
 
     def __init__(self, symbols: npt.NDArray[Any], occurrences: npt.NDArray[np.int64]) -> None:

@@ -48,7 +48,7 @@ def fit_line_with_offset(x: Points, y: Points) -> Decay:
     With c = C/A the model is ln A + ln(exp(-rate x) + c), so ln A is the mean of what is left and only (rate, c)
     are searched: on a grid, then by Levenberg-Marquardt from its best point, and against the boundary C = 0. The
     interval of the rate holds every rate whose best (A, C) leave RSS <= RSS_min (1 + t^2/(n - 3)), t of Student's
-    law: the profile likelihood, which for a straight line is Student's interval exactly.
+    distribution: the profile likelihood, which for a straight line is Student's interval exactly.
     """
     line = fit_line(x, y)
     distance = x - line.origin

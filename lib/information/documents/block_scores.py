@@ -35,7 +35,7 @@ class Scorer(Protocol):
     vocabulary: int
 
     def log_probabilities(self, tokens: NDArray[np.integer[Any]]) -> Floats:
-        """ln q(w_t | w_<t) of tokens (rows, time), same shape, nats; NaN at t = 1 if q has no law of a first token."""
+        """ln q(w_t | w_<t) of tokens (rows, time), same shape, nats; NaN at t = 1 if q has no distribution of w_1."""
         ...
 
 
@@ -63,7 +63,7 @@ class BlockScores:
 
         L2M, Eq. A.14: the first tokens (two, there) count with `model_weight` w, and -(1 - w) times the entropy of as
         many neighbouring tokens (`ngram_entropy`) is added for all alike.
-        ``ValueError`` for weights outside [0, 1], and for a q without a law of first tokens unless w is 0.
+        ``ValueError`` for weights outside [0, 1], and for a q without a distribution of first tokens unless w is 0.
         """
         weight = 1.0 if opening_entropy is None else float(model_weight)
         if not 0.0 <= weight <= 1.0:
@@ -71,7 +71,7 @@ class BlockScores:
         if weight == 0.0:
             opening = np.zeros_like(self.opening)
         elif np.isnan(self.opening).any():
-            raise ValueError("this model has no law of a first token: give opening_entropy and model_weight=0")
+            raise ValueError("this model has no distribution of a first token: give opening_entropy and model_weight=0")
         else:
             opening = weight * self.opening
         entropy = 0.0 if opening_entropy is None else (1.0 - weight) * opening_entropy
@@ -217,7 +217,7 @@ def _increasing(values: Sequence[int] | Integers, least: int, name: str) -> Inte
 
 
 class BlockStore:
-    """A folder with one file a document, complete or not there.
+    """A folder with one file per document, complete or not there.
 
     identity and arrays: what the scores are of. A folder of something else is refused with ``ValueError``.
     """

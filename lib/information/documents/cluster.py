@@ -15,9 +15,9 @@ PIECES_A_THREAD = 2  # of a cluster at a time: one is worked on, one waits or is
 def on_cluster(answer: Callable[..., Found], tasks: Iterable[tuple[Any, ...]], client: Any) -> Iterator[Found]:
     """`answer` of the arguments of each task: in their order by this process, or as they end on a cluster.
 
-    client: of a Dask cluster (`distributed.Client`), or None. Two tasks a thread are under way there, and nothing else
-    is held; a task whose worker dies is done by another one. What `answer` raises is raised here; ``ConnectionError``
-    if the scheduler goes away.
+    client: of a Dask cluster (`distributed.Client`), or None. Two tasks per thread are under way there, and nothing
+    else is held; a task whose worker dies is done by another one. What `answer` raises is raised here;
+    ``ConnectionError`` if the scheduler goes away.
     """
     if client is None:
         yield from itertools.starmap(answer, tasks)

@@ -32,7 +32,7 @@ class ScalingFit:
         return int(np.isnan(self.exponents).sum())
 
     def predict(self, lengths: ArrayLike) -> Floats:
-        """The fitted law, nats."""
+        """The fitted power law, nats."""
         return np.asarray(self.amplitude * real_array(lengths, "lengths") ** self.exponent)
 
 

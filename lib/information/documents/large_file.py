@@ -53,13 +53,13 @@ def file_information(
     piece whose worker dies is counted by another one.
 
     Memory. A table has 65 536 cells, and of each only those that are not zero are kept or sent, at 12 bytes. Who counts
-    holds one piece and its cells, at most piece + lags x 1.6 MB: 53 MB by default at 12 lags. Two pieces a thread are
+    holds one piece and its cells, at most piece + lags x 1.6 MB: 53 MB by default at 12 lags. Two pieces per thread are
     under way, and the cluster holds no others. The caller keeps the cells of each block, at most blocks x lags x 0.8
     MB: 302 MB for 32 blocks at 12 lags, but 40 MB for English text, which has some 8000 pairs of bytes. Nothing grows
     with the file.
 
     ``ValueError`` for a file that is missing, empty or changes meanwhile, and for what is not allowed of lags, blocks,
-    piece and estimator; ``ConnectionError`` if the scheduler goes away. O(bytes) a lag.
+    piece and estimator; ``ConnectionError`` if the scheduler goes away. O(bytes) per lag.
     """
     rule = find_estimator(estimator)
     place = Path(path).expanduser().absolute()

@@ -59,7 +59,7 @@ def leave_blocks_out(
 
     symbols, lags, offsets: as in `segmented_mutual_information`, whose curve this is. A pair belongs to the block in
     which it starts. ``ValueError`` for bad input, for blocks shorter than the largest lag or without a pair at some
-    lag, and for more than 5792 symbols (number the rare ones alike). O(length + size^2) a lag; the lags are shared
+    lag, and for more than 5792 symbols (number the rare ones alike). O(length + size^2) per lag; the lags are shared
     among `workers` threads (default: all cores), each with two tables of size^2 counters.
     """
     rule = find_estimator(estimator)

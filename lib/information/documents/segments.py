@@ -96,7 +96,7 @@ def segmented_mutual_information(
 
     symbols: (length,) integers >= 0, the documents one after another; offsets: (documents + 1,) their borders, default
     one document. Only pairs inside a document count, and the marginals come from the same pairs. Returns nats, shape
-    (len(lags),). O(length) a lag.
+    (len(lags),). O(length) per lag.
     `ValueError` for lags that no document is long enough for.
     """
     array, size = checked_symbols(symbols)
@@ -128,7 +128,7 @@ def sampling_floor(
     start at a random place. Marginals are those of the text, and neighbouring pairs depend on each other as they do at
     a large lag. `block=1` is the familiar shuffled text; it takes all pairs for independent and so finds too little
     where symbols come in runs. `block` has to exceed the length of those. What is found is the bias that the estimator
-    leaves, mostly from the many cells that hold few pairs. O(length) a shuffle.
+    leaves, mostly from the many cells that hold few pairs. O(length) per shuffle.
     """
     array, size = checked_symbols(symbols)
     whole = len(array) // block if block >= 1 else 0

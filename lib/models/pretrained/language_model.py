@@ -175,8 +175,8 @@ class LanguageModel:
         allowed = 0.75 * np.log(self.vocabulary)
         if not loss < allowed:
             raise ValueError(
-                f"tokenizer and model do not belong together: a plain sentence costs {loss:.2f} nats per token, and less "
-                f"than {allowed:.2f} is expected (chance: {np.log(self.vocabulary):.2f}). Load both from one place"
+                f"tokenizer and model do not belong together: a plain sentence costs {loss:.2f} nats per token, and "
+                f"less than {allowed:.2f} is expected (chance: {np.log(self.vocabulary):.2f}). Load both from one place"
             )
 
 

@@ -1,4 +1,4 @@
-"""Vanilla RNN and LSTM with the parameters of Keras: one bias a gate, Glorot kernels, orthogonal recurrence."""
+"""Vanilla RNN and LSTM with the parameters of Keras: one bias per gate, Glorot kernels, orthogonal recurrence."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ class VanillaRNN(SequenceModel):
     State: h of every layer, depth x width numbers. seed: int or numpy Generator, of the initial weights.
     Embeddings start uniform in +-0.05, kernels Glorot uniform, recurrence orthogonal, biases zero: start "keras". With
     "slow" every unit of every layer is a leaky mode of its own that forgets within tau steps, ln tau uniform in
-    0 .. ln `longest`: U = diag(1 - 1/tau), and the rows of the kernel are multiplied by 0.3 / sqrt(tau). The law of tau
-    and the gain are choices of this book, the units those of a leaky RNN (Tallec and Ollivier 2018).
-    Raises ValueError for another start, and for a `longest` that is missing, below 2, or given with "keras".
+    0 .. ln `longest`: U = diag(1 - 1/tau), and the rows of the kernel are multiplied by 0.3 / sqrt(tau). The
+    distribution of tau and the gain are choices of this book, the units those of a leaky RNN (Tallec and Ollivier
+    2018). Raises ValueError for another start, and for a `longest` that is missing, below 2, or given with "keras".
     """
 
     variants = ({}, {"start": "slow", "longest": 20})

@@ -93,7 +93,7 @@ class _LinearRecurrence(torch.autograd.Function):  # type: ignore[misc]
 class ReluSSM(SequenceModel):
     """y_t = C relu(h_t + b) with h_t = A h_{t-1} + B x_t and a trained embedding (Nandakumar, Mi and Liu, Def. 3.6).
 
-    State: h, width numbers a layer; the definition has one layer, more are stacked. embedding: its size. initial,
+    State: h, width numbers per layer; the definition has one layer, more are stacked. embedding: its size. initial,
     window: of A, as in `LinearStateLayer`. Embeddings start normal, B and C uniform in +-1/sqrt(inputs), as torch
     starts an embedding and a linear map, b at zero. Raises ValueError for another initial or window.
     """
@@ -154,7 +154,7 @@ class ReluRNNLayer(RecurrentLayer):
 class ReluRNN(SequenceModel):
     """y_t = C h_t + c with h_t = relu(A h_{t-1} + B x_t + b) and a trained embedding (Nandakumar et al., Def. A.5).
 
-    State: h, width numbers a layer; the definition has one. embedding: its size. Weights start as torch's do.
+    State: h, width numbers per layer; the definition has one. embedding: its size. Weights start as torch's do.
     """
 
     def __init__(

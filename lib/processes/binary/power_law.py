@@ -31,7 +31,7 @@ class PowerLawBinary:
     I(d) ~ A d^-gamma for large d, more at short lags.
     exact=True: Eq. 46 inverted at every lag, I(d) = A d^-gamma from lag 1 on.
 
-    length: symbols a sequence, >= 1. amplitude: A >= 0 in nats (0: independent fair bits). exponent: gamma >
+    length: symbols per sequence, >= 1. amplitude: A >= 0 in nats (0: independent fair bits). exponent: gamma >
     0. Raises ValueError for other values, and for an amplitude above `largest_amplitude`: beyond it no
     Gaussian has these correlations. Source: Shen (2019), App. B, Eq. 42-47.
     """
@@ -49,7 +49,7 @@ class PowerLawBinary:
         if self.amplitude > self._infinite_length_limit and self.amplitude > self.largest_amplitude:
             raise ValueError(
                 f"amplitude: at most {self.largest_amplitude:.6g} nats are allowed for exponent "
-                f"{self.exponent:g} and length {self.length} ({'exact law' if self.exact else 'Eq. 47'}), "
+                f"{self.exponent:g} and length {self.length} ({'exact power law' if self.exact else 'Eq. 47'}), "
                 f"got {amplitude!r}; beyond that the covariance is not positive definite"
             )
 
@@ -89,7 +89,7 @@ class PowerLawBinary:
     def sample(self, n: int, seed: int | np.random.Generator) -> NDArray[np.uint8]:
         """n independent sequences of symbols 0 and 1, uint8 (n, length).
 
-        Circulant embedding (see `lib.processes.binary.stationary`): O(length log length) a sequence, on all cores;
+        Circulant embedding (see `lib.processes.binary.stationary`): O(length log length) per sequence, on all cores;
         the first rows of a larger sample from the same whole-number seed are those of a smaller one. For an
         amplitude between the limits of the infinite and of the finite sequence, a Cholesky factor:
         O(length^3). Raises ValueError for n < 1 or a seed that is neither a whole number >= 0 nor a
@@ -145,7 +145,7 @@ def infinite_length_limit(law: Law, ceiling: float) -> float:
 
     Where the spectral density has its minimum at frequency pi this is the limit of positive definiteness of
     the infinite sequence: proved for Eq. 47 (then A = 1 / (2 pi^2 eta(gamma / 2)^2), eta Dirichlet's), found
-    numerically for the exact law.
+    numerically for the exact power law.
     """
     return _largest(lambda amplitude: spectral_density_at_pi(law, amplitude) >= 0.0, 0.0, ceiling)
 

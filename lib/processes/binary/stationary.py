@@ -1,4 +1,4 @@
-"""Signs of a stationary Gaussian sequence: circulant embedding, O(n log n) a sequence."""
+"""Signs of a stationary Gaussian sequence: circulant embedding, O(n log n) per sequence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BLOCK = 2**17
 
 
 def embedding_spectrum(correlation: Correlation, length: int) -> NDArray[np.float64] | None:
-    """Eigenvalues of a circulant covariance that carries the law at lags 0 .. length - 1, or None.
+    """Eigenvalues of a circulant covariance that has this correlation at lags 0 .. length - 1, or None.
 
     A symmetric circulant matrix of even size M with first row r has eigenvalues sum_d r(d) cos(2 pi k d / M);
     where all are >= 0 a Gaussian with exactly that covariance is one Fourier transform away
@@ -33,7 +33,7 @@ def embedding_spectrum(correlation: Correlation, length: int) -> NDArray[np.floa
     off smoothly to a horizontal end, in larger and larger embeddings.
 
     Eigenvalues that are negative by no more than the rounding of the transform, 32 eps log2(M) |r|, are set
-    to zero (the law moves by less than that, about 1e-12); None means that every embedding has one below it.
+    to zero (the correlation moves by less than that, about 1e-12); None means that every embedding has one below it.
     Returns (M,) values >= 0. Cost O(M log M).
     """
     smallest = scipy.fft.next_fast_len(max(1, length - 1))
@@ -68,9 +68,9 @@ def signs_by_embedding(
     """Signs (1: positive) of n independent Gaussian sequences with this circulant spectrum.
 
     The transform of complex white noise times sqrt(spectrum / M) has independent real and imaginary parts,
-    each with the circulant covariance: two sequences a transform. Every block of rows has a stream of its
+    each with the circulant covariance: two sequences per transform. Every block of rows has a stream of its
     own, derived from the seed and the number of the block: rows depend neither on n nor on the threads.
-    Returns uint8 (n, length). Cost O(M log M) a pair of rows; memory beyond the result is one block a thread.
+    Returns uint8 (n, length). Cost O(M log M) per pair of rows; memory beyond the result is one block per thread.
     """
     size = spectrum.size
     scale = np.sqrt(spectrum / size)
@@ -97,7 +97,7 @@ def signs_by_embedding(
 def signs_by_factor(row: NDArray[np.float64], n: int, seed: int | np.random.Generator) -> NDArray[np.uint8]:
     """Signs of n Gaussian sequences with Toeplitz covariance `row`, through its Cholesky factor.
 
-    Returns uint8 (n, length). For laws without an embedding. Raises numpy.linalg.LinAlgError unless positive
+    Returns uint8 (n, length). For correlations without an embedding. Raises numpy.linalg.LinAlgError unless positive
     definite. Cost O(length^3 + n length^2).
     """
     factor = scipy.linalg.cholesky(scipy.linalg.toeplitz(row), lower=True)

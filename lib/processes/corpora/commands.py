@@ -62,7 +62,7 @@ def table_rows() -> list[Row]:
 def fetch(names: Iterable[str] | None = None, progress: bool = True) -> Iterator[Outcome]:
     """Download what is missing of the named corpora and models (``name`` or ``name/part``; default: all).
 
-    One outcome a file, as the files come. What is in the data folder or the cache is left alone, and a failure does
+    One outcome per file, as the files come. What is in the data folder or the cache is left alone, and a failure does
     not stop the others. ``ValueError`` for an unknown name.
     """
     for found, file in _files(names):  # every name is checked before anything starts

@@ -77,7 +77,7 @@ def narrow(ids: NDArray[Any], symbols: int) -> NDArray[np.unsignedinteger[Any]]:
 
 
 def encode_characters(documents: Sequence[str]) -> Tokens:
-    """Characters, numbered in the order of their code points. Linear time, about 20 ns a character."""
+    """Characters, numbered in the order of their code points. Linear time, about 20 ns per character."""
     codes = np.frombuffer("".join(documents).encode("utf-32-le"), dtype=np.uint32)
     present = np.zeros(int(codes.max(initial=0)) + 1, dtype=bool)
     present[codes] = True
@@ -98,7 +98,7 @@ def encode_words(documents: Sequence[str], as_distributed: bool) -> Tokens:
     """Words (`split_words`), numbered from the most frequent; equally frequent ones in alphabetical order.
 
     A piece of `_PIECE` characters at a time becomes words, and these become numbers: beside the text memory holds the
-    vocabulary and about sixteen bytes a word. Linear time, about 0.3 microseconds a word.
+    vocabulary and about sixteen bytes per word. Linear time, about 0.3 microseconds per word.
     """
     met: defaultdict[str, int] = defaultdict(itertools.count().__next__)  # words in the order in which they come
     numbers: list[NDArray[np.uint32]] = []

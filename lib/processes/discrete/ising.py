@@ -39,7 +39,7 @@ class IsingChain:
             raise ValueError(f"beta: an inverse temperature >= 0 is allowed, got {beta!r}")
         aligned, biased = real_number(self.beta * self.coupling, "beta * coupling"), self.beta * self.field
         largest = max(abs(aligned), abs(real_number(biased, "beta * field")))
-        shrunk = min(1.0, LARGEST / largest) if largest else 1.0  # both: such a law is its own limit
+        shrunk = min(1.0, LARGEST / largest) if largest else 1.0  # both: such a distribution is its own limit
         # alignment > 0: neighbours tend to be alike
         self._alignment, self._bias = -aligned * shrunk, biased * shrunk
         self._angle = _angle(self._alignment, self._bias)
@@ -63,7 +63,7 @@ class IsingChain:
         return _conditional(self._alignment, self._bias + self._angle)
 
     def markov_chain(self) -> MarkovChain:
-        """The same law as a `MarkovChain`, which also knows its bipartite information."""
+        """The same distribution as a `MarkovChain`, which also knows its bipartite information."""
         return MarkovChain(self.transition_matrix, self.initial_distribution)
 
     def correlation(self, lags: ArrayLike) -> np.float64 | NDArray[np.float64]:
@@ -116,7 +116,7 @@ class IsingChain:
 
             tanh l_t = tanh(-beta J) tanh(beta h + l_{t+1}),   l_length = 0.
 
-        Both rows of the first matrix hold the law of the first spin. Raises ValueError for length < 1. Cost O(length).
+        Both rows of the first matrix are the distribution of the first spin. ValueError for length < 1. Cost O(length).
         """
         messages = np.zeros(whole_number(length, "length", 1))
         for place in range(messages.size - 1, 0, -1):
@@ -131,8 +131,8 @@ class IsingChain:
     def sample_open(self, n: int, length: int, seed: int | np.random.Generator) -> NDArray[np.uint8]:
         """n independent open chains of `length` spins, symbols 0 and 1, uint8 (n, length).
 
-        Exact draws from the Boltzmann law of a finite chain, by `open_chain_conditionals`. Raises ValueError for n or
-        length < 1 or a bad seed. Cost O(n length).
+        Exact draws from the Boltzmann distribution of a finite chain, by `open_chain_conditionals`. Raises ValueError
+        for n or length < 1 or a bad seed. Cost O(n length).
         """
         rows = whole_number(n, "n", 1)
         steps = self.open_chain_conditionals(length)

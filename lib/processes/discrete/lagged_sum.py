@@ -42,9 +42,9 @@ class LaggedSum:
         return 1.0 - self.noise + self.noise / self.symbols
 
     def next_symbol_distribution(self, context: ArrayLike) -> NDArray[np.float64]:
-        """Law of the next symbol after contexts (..., k) of known symbols, the newest last: (..., symbols).
+        """Distribution of the next symbol after contexts (..., k) of known symbols, the newest last: (..., symbols).
 
-        k < order leaves the uniform law. Raises ValueError for symbols that do not exist. Cost O(size).
+        k < order leaves the uniform distribution. Raises ValueError for symbols that do not exist. Cost O(size).
         """
         known = np.asarray(context)
         if known.ndim < 1 or (known.size and known.dtype.kind not in "iu"):

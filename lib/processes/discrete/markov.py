@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from lib.checks import generator, whole_lags, whole_number
 from lib.processes.discrete.tables import block_lengths, information_of_deviation
 
-_ROUNDING = 1e-9  # rows and laws may miss one by this much
+_ROUNDING = 1e-9  # sums of rows and distributions may miss one by this much
 _LARGEST_TABLE = 2**24  # sequences that `joint_distribution` enumerates
 _BLOCK = 2**20  # uniform numbers held at a time while sampling
 
@@ -20,8 +20,8 @@ _BLOCK = 2**20  # uniform numbers held at a time while sampling
 class MarkovChain:
     """Stationary chain with P(next = b | now = a) = transition[a, b].
 
-    transition: (M, M), rows are probabilities. initial: (M,), a law that the transition leaves as it is; None takes
-    the stationary law, which then has to be unique. Raises ValueError otherwise.
+    transition: (M, M), rows are probabilities. initial: (M,), a distribution that the transition leaves unchanged; None
+    takes the stationary distribution, which then has to be unique. Raises ValueError otherwise.
     """
 
     def __init__(self, transition: ArrayLike, initial: ArrayLike | None = None) -> None:
@@ -38,7 +38,7 @@ class MarkovChain:
         """Exact mutual information in nats of two symbols at whole lags >= 0, any shape (lag 0: the entropy).
 
         P^lag - 1 pi = (P - 1 pi)^lag for lag >= 1 is the deviation from independence; taking powers of it, not of P,
-        keeps every digit of information as small as 1e-300. Raises ValueError for other lags. Cost O(M^3) a lag for
+        keeps every digit of information as small as 1e-300. Raises ValueError for other lags. Cost O(M^3) per lag for
         lags in a row, O(M^3 log gap) across a gap.
         """
         whole = whole_lags(lags)
@@ -86,18 +86,18 @@ class MarkovChain:
 
 
 def stationary_distribution(transition: ArrayLike) -> NDArray[np.float64]:
-    """The law pi = pi P of a chain with one recurrent class, (M,).
+    """The distribution pi = pi P of a chain with one recurrent class, (M,).
 
     Elimination of states one by one without a subtraction (Grassmann, Taksar and Heyman 1985), so that small
-    probabilities have all their digits. Raises ValueError if several laws are stationary. Cost O(M^3).
+    probabilities have all their digits. Raises ValueError if several distributions are stationary. Cost O(M^3).
     """
     matrix = _stochastic(transition)
     count, labels = connected_components(matrix > 0.0, directed=True, connection="strong")
     closed = [k for k in range(count) if not np.any(matrix[np.ix_(labels == k, labels != k)] > 0.0)]
     if len(closed) != 1:
         raise ValueError(
-            f"transition: one recurrent class has one stationary law, this chain has {len(closed)}; "
-            "give the law as `initial`"
+            f"transition: one recurrent class has one stationary distribution, this chain has {len(closed)}; "
+            "give the distribution as `initial`"
         )
     recurrent = labels == closed[0]
     law = np.zeros(matrix.shape[0])
@@ -110,8 +110,8 @@ def sample_chain(
 ) -> NDArray[np.unsignedinteger[Any]]:
     """n sequences of a chain whose step into place t has probabilities transitions[t], (length, M, M).
 
-    transitions[0] is not used: the first symbol has the law `initial`. Returns (n, length), the smallest unsigned
-    type that holds M - 1. One uniform number a symbol, row by row.
+    transitions[0] is not used: the first symbol has the distribution `initial`. Returns (n, length), the smallest
+    unsigned type that holds M - 1. One uniform number per symbol, row by row.
     """
     length, size = transitions.shape[0], transitions.shape[1]
     random = generator(seed)
@@ -177,5 +177,5 @@ def _stationary(initial: ArrayLike, transition: NDArray[np.float64]) -> NDArray[
         raise ValueError(f"initial: {transition.shape[0]} probabilities that sum to one are allowed, got {initial!r}")
     gap = float(np.max(np.abs(law @ transition - law)))
     if gap > _ROUNDING:
-        raise ValueError(f"initial: a law that the transition leaves as it is, is allowed; this one moves by {gap:.3g}")
+        raise ValueError(f"initial: a stationary distribution is allowed; the transition moves this one by {gap:.3g}")
     return np.asarray(law / law.sum())

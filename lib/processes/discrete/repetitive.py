@@ -56,7 +56,7 @@ class RepetitiveSequence:
 
     @property
     def initial_distribution(self) -> NDArray[np.float64]:
-        """Probabilities of A, B, C before the first symbol: the stationary law, both phases alike."""
+        """Probabilities of A, B, C before the first symbol: the stationary distribution, both phases alike."""
         return np.array([0.5, 0.5 * self.p, 0.5 * (1.0 - self.p)])
 
     def joint_distribution(self, lag: int) -> NDArray[np.float64]:
@@ -126,7 +126,7 @@ class IdenticalTokens:
     """All tokens of a sequence are the same, drawn uniformly from M: p(w_1, ..., w_L) = 1(w_1 = ... = w_L) / M.
 
     vocabulary: M >= 1 tokens; ValueError otherwise. Source: L2M (2025), Sec. 4.4. It is also the Markov chain whose
-    transition matrix is the identity, started from the uniform law.
+    transition matrix is the identity, started from the uniform distribution.
     """
 
     def __init__(self, vocabulary: int) -> None:

@@ -16,7 +16,7 @@ class SantaFeProcess:
     """x_t = (k_t, z_{k_t}): a topic k_t drawn anew each time, and a fact about it that never changes in one sequence.
 
     Topics are independent with P(k) proportional to k^(-1/exponent), k = 1 .. topics; the facts z_k are uniform on
-    `values` values, a bit by default, and drawn once a sequence. Two blocks share what both say about the same topics,
+    `values` values, a bit by default, drawn once per sequence. Two blocks share what both say about the same topics,
     which for endless topics grows like L^exponent (Debowski, IEEE Trans. Inf. Theory 57, 4589, 2011); two symbols share
     the same at every distance.
 

@@ -162,7 +162,7 @@ class HierarchicalGaussian:
         return float(self.two_point_mutual_information(0, self.length - 1))
 
     def on_device(self, device: Any = None, dtype: Any = None) -> HierarchicalGaussianOnDevice:
-        """This law for torch tensors (default: CUDA if there is one, float32); imports torch."""
+        """This distribution for torch tensors (default: CUDA if there is one, float32); imports torch."""
         from lib.processes.gaussian.on_device import HierarchicalGaussianOnDevice
 
         return HierarchicalGaussianOnDevice(self, device, dtype)

@@ -97,7 +97,7 @@ class AutoregressiveGaussian(StationaryGaussian):
         return np.full(first.shape, self.mutual_information(1))[()]
 
     def sample(self, n: int, length: int, seed: int | np.random.Generator) -> NDArray[np.float64]:
-        """n independent sequences (n, length) by the recursion, from its stationary law. Cost O(n length)."""
+        """n independent sequences (n, length) by the recursion, from its stationary distribution. Cost O(n length)."""
         values = generator(seed).standard_normal((whole_number(n, "n", 1), whole_number(length, "length", 1)))
         values[:, 1:] *= np.sqrt(1.0 - self.coefficient**2)
         return np.asarray(scipy.signal.lfilter([1.0], [1.0, -self.coefficient], values, axis=1))

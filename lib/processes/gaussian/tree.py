@@ -2,7 +2,7 @@
 
 Every function works on arrays (position, batch), batch last, with slices, sums and products alone, so the same
 lines run on NumPy arrays and on torch tensors of any device. Inside, an array of a layer is (copy, row, column,
-batch). Three copies a row give 3^j copies of a layer j levels down, each 4^j times shorter: the work of all
+batch). Three copies per row give 3^j copies of a layer j levels down, each 4^j times shorter: the work of all
 levels together is a geometric series, O(length) for each batch entry.
 
 The noise vector has as many entries as the sequence. Its order: the base normals, then the fresh normals of

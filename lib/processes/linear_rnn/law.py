@@ -1,4 +1,4 @@
-"""Linear recurrent networks with Gaussian output: a Gaussian process whose law is known exactly."""
+"""Linear recurrent networks with Gaussian output: a Gaussian process whose distribution is known exactly."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class LinearRNN:
     printed forms are in `lib.theory.linear_rnn`.)
 
     W (m, d), U (m, m), O (d, m), noise_variance > 0.
-    initial: "origin", h_0 = 0 and Cov(x_0) = 1; "stationary", the law that does not change in time, which
+    initial: "origin", h_0 = 0 and Cov(x_0) = 1; "stationary", the distribution that does not change in time, which
     exists if the spectral radius of M is below one; or the covariance of (h_0, x_0), (m+d, m+d), symmetric
     and positive semidefinite.
     hidden_bias (m,), output_bias (d,): added in Eq. 3 and 4; they move the mean of samples and nothing else.
     Raises ValueError for other shapes, NaN, a variance that is not positive, an unknown or invalid `initial`,
-    and the stationary law of an unstable system. Source: Shen (2019), Sec. 4.1 and App. A, Eq. 3-41.
+    and the stationary distribution of an unstable system. Source: Shen (2019), Sec. 4.1 and App. A, Eq. 3-41.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class LinearRNN:
                 raise ValueError(f"initial: 'origin', 'stationary' or a covariance is allowed, got {initial!r}")
             if not self.spectral_radius < 1.0:
                 raise ValueError(
-                    "initial: a stationary law needs a spectral radius of [[U, W], [O, 0]] below 1, "
+                    "initial: a stationary distribution needs a spectral radius of [[U, W], [O, 0]] below 1, "
                     f"got {self.spectral_radius:.6g}"
                 )
             return _symmetric(solve_discrete_lyapunov(self.transition_matrix, self._innovation))
@@ -202,7 +202,7 @@ class LinearRNN:
 
     @cached_property
     def _output_system(self) -> tuple[Matrix, Matrix, Matrix, Matrix]:
-        """C, T, Cov(s_0) and Cov(noise) of x_t = C s_t, s_t = T s_{t-1} + noise, with the same law of all x_t.
+        """C, T, Cov(s_0) and Cov(noise) of x_t = C s_t, s_t = T s_{t-1} + noise, with the same distribution of all x_t.
 
         A growing mode that never shows would overflow behind the outputs, so it is cut off. Otherwise this is
         the pair (h, x) itself, whose exact zeros are worth keeping.

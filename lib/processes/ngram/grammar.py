@@ -75,7 +75,7 @@ class TemplateGrammar:
         return isinstance(sentence, tuple | list) and self.next_words(tuple(sentence)).get(END, 0) > 0
 
     def next_words(self, prefix: Sequence[Word]) -> dict[Word, Fraction]:
-        """Law of the word after the first words of a sentence, END after a whole one; empty if none begins so."""
+        """Distribution of the word after given first words, END after a whole sentence; empty if none begins so."""
         ahead: dict[Word, Fraction] = {}
         for graph, weight in zip(self._graphs, self.template_probabilities, strict=True):
             states = {0: weight}

@@ -26,12 +26,12 @@ from lib.processes.ngram.sentences import END, START, UNKNOWN, Sentence, Sentenc
 
 
 class NgramLanguage:
-    """A language L with a law of its sentences, and its n-gram model: P(next word | last n - 1 words).
+    """A language L with a distribution over its sentences, and its n-gram model: P(next word | last n - 1 words).
 
         f(w_1 .. w_t) = P(next | w_{t-n+2} .. w_t)   where these n - 1 words occur in a sentence of L,  else <unk>.
 
-    The law is exact: how often the word follows the context in a sentence of L, divided by how often the context
-    occurs, over all places. After the last word of a sentence comes `<end>`.
+    The distribution is exact: how often the word follows the context in a sentence of L, divided by how often the
+    context occurs, over all places. After the last word of a sentence comes `<end>`.
 
     source: a `TemplateGrammar`, a `SentenceList`, or an iterable of sentences, each a sequence of words.
     n: words of a rule, context and next word, at least 1. end: whether `<end>` counts as a next word; without it
@@ -173,7 +173,7 @@ class NgramLanguage:
     def next_word_distribution(
         self, context: str | Sequence[Word], exact: bool = False
     ) -> dict[Word, float] | dict[Word, Fraction]:
-        """Law of the next word after a context: {word: probability}, words that cannot follow left out.
+        """Distribution of the next word after a context: {word: probability}, words that cannot follow left out.
 
         context: at least n - 1 words (fewer with padding), of which the last n - 1 count; a text is split at spaces,
         and straight apostrophes stand for typographic ones. After the end of a sentence the word is `<end>`; if the
@@ -194,7 +194,7 @@ class NgramLanguage:
         return law if exact else {word: float(p) for word, p in law.items()}
 
     def completions(self, prefix: str | Sequence[Word]) -> dict[Word, float]:
-        """Law of the next word in the language itself, given all words so far; `<end>` after a whole sentence.
+        """Distribution of the next word in the language itself, given all words so far; `<end>` after a whole sentence.
 
         Empty if no sentence begins so: the prefix is no valid starting sequence (Def. 3.2).
         """
@@ -205,7 +205,7 @@ class NgramLanguage:
         return self.source.beginnings(self.n - 1)
 
     def sample(self, n: int, seed: int | np.random.Generator) -> list[Sentence]:
-        """n independent sentences from the law of the language. Raises ValueError for n < 1 or a bad seed."""
+        """n independent sentences from the distribution of the language. Raises ValueError for n < 1 or a bad seed."""
         return self.source.sample(n, seed)
 
     def generate(self, n: int, seed: int | np.random.Generator, longest: int = 10_000) -> list[Sentence]:
@@ -261,7 +261,7 @@ class NgramLanguage:
         """Entropy in nats of the next word given the last n - 1, over the places in sentences that rules cover.
 
         With `<end>` and padding that is every place, and the value is at least `entropy_rate`; equal exactly if the
-        n-gram model has the law of the language.
+        n-gram model has the distribution of the language.
         """
         return self.rules.mean_entropy()
 

@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 from lib.checks import generator
 from lib.processes.ngram.sentences import END, START, Sentence, SentenceList, Word
 
-_LARGEST_TABLE = 2**27  # entries of a dense table of laws: 1 GiB
+_LARGEST_TABLE = 2**27  # entries of a dense table of distributions: 1 GiB
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class NgramRules:
         return np.asarray(self.weights / total, dtype=np.float64)
 
     def law(self, row: int) -> dict[int, Fraction]:
-        """Exact law of the id that follows the context."""
+        """Exact distribution of the id that follows the context."""
         pairs = slice(int(self.bounds[row]), int(self.bounds[row + 1]))
         ids, weights = self.following[pairs].tolist(), self.weights[pairs].tolist()
         return {i: Fraction(weight, int(self.totals[row])) for i, weight in zip(ids, weights, strict=True)}
@@ -80,12 +80,12 @@ class NgramRules:
         return dict(zip(map(tuple, runs.tolist()), np.log(self.probabilities).tolist(), strict=True))
 
     def sparse_laws(self) -> csr_array:
-        """The laws as a sparse table (N, d + 1); the last column is the end of the sentence."""
+        """The distributions as a sparse table (N, d + 1); the last column is the end of the sentence."""
         shape = (len(self), len(self.words) + 1)
         return csr_array((self.probabilities, self.following, self.bounds), shape=shape)
 
     def laws(self) -> NDArray[np.float64]:
-        """The laws as a table (N, d + 1). Raises ValueError beyond 1 GiB: take `sparse_laws`."""
+        """The distributions as a table (N, d + 1). Raises ValueError beyond 1 GiB: take `sparse_laws`."""
         if len(self) * (len(self.words) + 1) > _LARGEST_TABLE:
             raise ValueError(
                 f"laws: a dense table of {len(self)} x {len(self.words) + 1} is too large, at most 2^27 entries are "
@@ -94,7 +94,7 @@ class NgramRules:
         return np.asarray(self.sparse_laws().toarray())
 
     def row_entropies(self) -> NDArray[np.float64]:
-        """Entropy in nats of the law of each context, (N,)."""
+        """Entropy in nats of the distribution of each context, (N,)."""
         p = self.probabilities
         # "+ 0.0" turns the -0.0 of a sure word into 0.0
         return np.asarray(-np.add.reduceat(p * np.log(p), self.bounds[:-1]) + 0.0)

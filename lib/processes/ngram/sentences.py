@@ -96,7 +96,7 @@ class SentenceList:
         return isinstance(sentence, tuple | list) and tuple(sentence) in self._law
 
     def next_words(self, prefix: Sequence[Word]) -> dict[Word, Fraction]:
-        """Law of the word after the first words of a sentence, END after a whole one. Cost O(sentences)."""
+        """Distribution of the word after the first words of a sentence, END after a whole one. Cost O(sentences)."""
         size, first, ahead = len(prefix), tuple(prefix), dict[Word, int]()
         for sentence, count in self._law.items():
             if sentence[:size] == first:

@@ -81,7 +81,7 @@ class Row:
 
 @lru_cache(maxsize=256)
 def current_code(page: str) -> str:
-    """The code that a check on this page would be recorded with now, looked up once a process."""
+    """The code that a check on this page would be recorded with now, looked up once per process."""
     return provenance.code_version(page or None)
 
 

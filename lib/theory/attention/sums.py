@@ -6,7 +6,7 @@
 
 All are 1 for s = 0, but chi_{0:k}(0) = 1/(t+k) + [k=0]. p_{0:k}(lambda) = sum_s lambda^s chi_{0:k}(s). Each is found
 from its last factor: for instance theta with i_s = j is theta_{0:j}(s-1)/(t+j) plus theta with i_s-1 = j-1 and
-the step taken directly, so that whole tables cost a few operations a cell. Cells are kept as whole numbers over the
+the step taken directly, so that whole tables cost a few operations per cell. Cells are kept as whole numbers over the
 common denominator t (t+1) ... (t+k).
 
 Lemma 12 in float64, for long sequences: what its main term leaves of chi_{0:k}(s),

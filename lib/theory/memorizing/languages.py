@@ -1,7 +1,7 @@
 """Theorem 4.1 end to end: a state space language model from the rules of an n-gram language.
 
 Nandakumar, Mi and Liu, Def. 3.5-4.2, Thm. 4.1 and 4.3, Prop. 4.4: embed words, memorise for every context of n - 1
-words the logarithms of a smoothed law, and apply a softmax. One neuron for each context.
+words the logarithms of a smoothed distribution, and apply a softmax. One neuron for each context.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Ids = NDArray[np.int64]
 
 
 class Rules(Protocol):
-    """Contexts (N, n - 1) of word ids, laws (N, K + 1) of the next word; the last entry is the end of the sentence."""
+    """Contexts (N, n - 1) of word ids, next-word distributions (N, K + 1); the last entry is the end of a sentence."""
 
     @property
     def contexts(self) -> Ids: ...
@@ -61,13 +61,13 @@ class NgramSSM:
     epsilon: float
 
     def laws(self, hidden: Array) -> Array:
-        """softmax(C relu(h + b)) of states (sequences, h): laws of the next word (sequences, K + 1)."""
+        """softmax(C relu(h + b)) of states (sequences, h): distributions of the next word (sequences, K + 1)."""
         logits = self.ssm.outputs(hidden)
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def next_word_law(self, ids: ArrayLike) -> Array:
-        """Law of the next word (sequences, K + 1) after words given by their ids (sequences, t)."""
+        """Distribution of the next word (sequences, K + 1) after words given by their ids (sequences, t)."""
         return self.laws(self.ssm.hidden(self.embedding[np.asarray(ids, dtype=np.int64)]))
 
     def next_word_distribution(self, context: tuple[str, ...] | str) -> dict[str, float]:
@@ -118,16 +118,16 @@ def ngram_ssm(
 
         || softmax(y_t) - P(next | w_{t-n+2} .. w_t) ||_1 < epsilon     for every valid start w_1 .. w_t, t >= n - 1.
 
-    language: with n, words and rules, as `NgramLanguage` has them. embedding (K, m): one row a word, all different,
+    language: with n, words and rules, as `NgramLanguage` has them. embedding (K, m): one row per word, all different,
     by default whole numbers (e = 1), a circle (e = 2), or random points of a sphere. sparse: C keeps only what can
     follow, for thousands of rules; needs one-hot features. method, dtype, seed: as in `memorizing_ssm`.
-    The smoothed law takes epsilon / 2 of the distance and leaves the rest to rounding. Raises ValueError for epsilon
-    outside (0, 2), an embedding of the wrong shape or with equal rows, and whatever `memorizing_ssm` refuses.
+    The smoothed distribution takes epsilon / 2 of the distance and leaves the rest to rounding. Raises ValueError for
+    epsilon outside (0, 2), an embedding of the wrong shape or with equal rows, and whatever `memorizing_ssm` refuses.
     """
     width, size = whole_number(embedding_dimension, "embedding_dimension", 1), len(language.words)
     allowed = real_number(epsilon, "epsilon")
     if not 0 < allowed < 2:
-        raise ValueError(f"epsilon: 0 < epsilon < 2 is allowed (two laws are never further apart), got {epsilon}")
+        raise ValueError(f"epsilon: 0 < epsilon < 2 is allowed (distributions are never further apart), got {epsilon}")
     random = generator(seed)
     table = word_embedding(size, width, random) if embedding is None else real_array(embedding, "embedding")
     if table.shape != (size, width):
@@ -141,10 +141,10 @@ def ngram_ssm(
 
 
 def smoothed_law(laws: ArrayLike, epsilon: float) -> Array:
-    """Positive laws at distance epsilon / 2 from laws (N, K + 1) in the 1-norm (Def. 4.2).
+    """Positive distributions at distance epsilon / 2 from `laws` (N, K + 1) in the 1-norm (Def. 4.2).
 
-    A law with Z zeros gets epsilon / (4 Z) in each of them; the rest is scaled by 1 - epsilon / 4. Raises ValueError
-    for rows that are no laws, or epsilon outside (0, 2).
+    A distribution with Z zeros gets epsilon / (4 Z) in each of them; the rest is scaled by 1 - epsilon / 4. Raises
+    ValueError for rows that are no distributions, or epsilon outside (0, 2).
     """
     given = np.asarray(laws, dtype=np.float64)
     if given.ndim != 2 or not np.all(given >= 0) or not np.allclose(given.sum(axis=1), 1, rtol=0, atol=1e-9):
@@ -214,7 +214,7 @@ def valid_starts(language: Language) -> list[Starts]:
 
 
 def distances(model: NgramSSM, laws: ArrayLike, levels: list[Starts]) -> Iterator[Array]:
-    """1-norm distances between model and n-gram law on all valid starts of t words, for each t >= n - 1.
+    """1-norm distances between model and n-gram distribution on all valid starts of t words, for each t >= n - 1.
 
     Each start runs through the recurrence from its first word; starts share the states of what they have in common.
     """

@@ -25,7 +25,7 @@ def levels_of_network(A: ArrayLike) -> NDArray[np.int64] | None:
     """Level of every neuron: how many neurons the longest path that ends before it has; None if there is a cycle.
 
     A (N, N). Sorted by level, A is strictly lower triangular. Raises ValueError unless A is a square matrix of
-    finite numbers. Peels off the neurons that nothing left points to, O(N^2) a level.
+    finite numbers. Peels off the neurons that nothing left points to, O(N^2) per level.
     """
     arrows = square_integer_multiple(A) != 0
     levels = np.full(len(arrows), -1, dtype=np.int64)
@@ -57,7 +57,7 @@ def block_nilpotency_order(A: ArrayLike) -> int | None:
 
     A (N, N). ker A^k is spanned by standard vectors if and only if the columns of A^k that are not zero are
     linearly independent: exact ranks decide. Raises ValueError unless A is a square matrix of finite numbers.
-    Cost O(N^2 columns) integer products a power. Source: Def. A.6.
+    Cost O(N^2 columns) integer products per power. Source: Def. A.6.
     """
     integers = square_integer_multiple(A)
     if window_of_network(integers) is None:  # block nilpotent matrices have no cycle
@@ -110,7 +110,7 @@ def window_witness(A: ArrayLike, lag: int) -> Array:
     """Two input sequences that differ in the first input alone and give different states `lag` steps later, exactly.
 
     For the network with this A (N, N), B = I and b = 0: along a walk of `lag` arrows the inputs hold one neuron
-    after the other at 1 and all others below zero, so the first change passes on, times a weight a step.
+    after the other at 1 and all others below zero, so the first change passes on, times a weight per step.
     Returns fractions (2, lag + 1, N). Raises ValueError if there is no walk of `lag` arrows: then no inputs
     and no B, b have such an effect. Cost O(lag N^2).
     """

@@ -5,7 +5,7 @@ Recurrent network (Def. A.5):                                h_t = relu(A h_{t-1
 A window of n means: y_t depends on x_{t-n+1}, ..., x_t only. Both start at h_0 = 0.
 
 
-What linear outputs can make of given features: not every number, perhaps still every law of a language.
+What linear outputs can make of given features: not every number, perhaps still every distribution of a language.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def eigenvalue_bound(size: int, perturbation: float) -> float:
     |lambda| = r with r^n = perturbation * (1 + r + ... + r^(n-1)), n = size: an eigenvalue of S + E makes
     (lambda - S)^-1 at least 1 / |E| large, and that inverse is sum_k S^k / lambda^(k+1). About
     perturbation^(1/n), so that rounding (1e-16) moves the zeros of a shift of 32 by a third.
-    perturbation: finite and >= 0. Raises ValueError otherwise. Bisection, O(n) a step.
+    perturbation: finite and >= 0. Raises ValueError otherwise. Bisection, O(n) per step.
     """
     n = whole_number(size, "size", 1)
     if not 0.0 <= perturbation < np.inf:
@@ -140,9 +140,9 @@ def separating_readout(features: ArrayLike, allowed: ArrayLike) -> NDArray[np.fl
     """Weights C with equal logits for all allowed words of a context and logits lower by 1 or more for all others.
 
     features: (N, F), phi_i of each context. allowed: booleans (N, K), at least one in each row. With such a C,
-    softmax(scale C phi_i) tends to the uniform law on the allowed words as scale grows, so the n-gram model
-    whose laws are uniform on these words is met within any epsilon. Words that are allowed in the same contexts share
-    their row of C. Returns C (K, F), or None if there is none: then a linear program has no solution.
+    softmax(scale C phi_i) tends to the uniform distribution on the allowed words as scale grows, so the n-gram model
+    whose distributions are uniform on these words is met within any epsilon. Words that are allowed in the same
+    contexts share their row of C. Returns C (K, F), or None if there is none: then a linear program has no solution.
     Raises ValueError for other shapes or numbers that are not finite. Cost: a program of F times the number of
     different columns of `allowed` unknowns.
     """

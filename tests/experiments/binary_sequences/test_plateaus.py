@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from experiments.binary_sequences.figures import draw_courses
-from experiments.binary_sequences.plateaus import SYMBOLS, Trainings, best_starts, gate, missing, trainings
+from experiments.binary_sequences.plateaus import SYMBOLS, Trainings, best_starts, gate, lengthened, missing, trainings
 from experiments.binary_sequences.run import group_lags
 from experiments.binary_sequences.runs import Network, TrainedRun
 from experiments.binary_sequences.seed_tables import law_signs, tail_signs
-from experiments.binary_sequences.tables import excess_table, gate_table
+from experiments.binary_sequences.tables import budget_table, excess_table, gate_table
 from lib.information.intervals import Interval
 from lib.report.gate import Training
 from lib.report.verdicts import judge
@@ -138,6 +138,19 @@ def test_of_two_methods_the_better_one_counts_whatever_its_number_of_passes() ->
              *trained([0.31], learning_rate=0.03, **newton)]  # fmt: skip
     assert verdict_of(first + better + ended) == (True, "")
     assert verdict_of(first[5:] + few) == verdict_of([*first[5:], *few][::-1])  # neither has three seeds: all count
+
+
+def test_a_longer_budget_stands_beside_the_longest_that_is_at_most_half_of_it_at_the_same_rate() -> None:
+    beside = [*trained([0.2], epochs=15), *trained([0.4], epochs=59), *trained([0.1], epochs=120, learning_rate=0.03)]
+    found = trainings([*trained([0.5, 0.6, 0.7]), *trained([0.3, 0.2], seeds=[0, 2], epochs=60), *beside])
+    pairs = lengthened(found[RNN])
+    assert pairs is not None and pairs[0] == (30, 60)
+    assert [(short.seed, long.seed) for short, long in pairs[1]] == [(0, 0), (2, 2)]
+    (row,) = budget_table(found, OPTIMUM.value).splitlines()[2:]
+    assert "| 30 → 60 | 2 | 0.5 → 0.3, 0.7 → 0.2 |" in row and row.count("20 → 20") == 2
+    for alone in (trained([0.5, 0.6, 0.7]), trained([0.5, 0.6, 0.7]) + trained([0.1], seeds=[3], epochs=60)):
+        assert lengthened(trainings(alone)[RNN]) is None and not budget_table(trainings(alone), 0.5).splitlines()[2:]
+    assert lengthened(Trainings({})) is None
 
 
 def with_tail(curve: Curve, noise: float = 0.01, last: int = 4096) -> TrainedRun:

@@ -1,4 +1,4 @@
-"""Interpolated n-grams with absolute discounting: against dictionaries and exact fractions, and as a law."""
+"""Interpolated n-grams with absolute discounting: against dictionaries and exact fractions, and as a distribution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training on hierarchical Gaussians: KL and NLL against the exact law, fresh data that come again, information."""
+"""Training on hierarchical Gaussians: KL and NLL against the exact values, fresh data that come again, information."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SETTINGS = {
 
 
 class LinearModel(torch.nn.Module):
-    """A Gaussian law, the same for every copy, that predicts as a language model does."""
+    """A Gaussian distribution, the same for every copy, that predicts as a language model does."""
 
     def __init__(self, predictor: GaussianPredictor, copies: int) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ def test_nll_minus_entropy_is_kl_at_every_position(family: str) -> None:
     assert np.abs(scores.cross_entropies - scores.entropies - scores.divergences).max() < 1e-14
     assert scores.average_cross_entropy - scores.entropies.mean() == pytest.approx(scores.average_divergence, abs=1e-14)
     claims.check("l2m-kl", scores.cross_entropies - scores.entropies, scores.divergences, 1e-13)
-    with pytest.raises(claims.ClaimFailed):  # with the entropy of another law
+    with pytest.raises(claims.ClaimFailed):  # with the entropy of another distribution
         wrong = HierarchicalGaussian(2, "critical" if family == "subvolume" else "subvolume").conditional_variances()
         entropies = 0.5 * np.log(2 * np.pi * np.e * wrong)
         claims.check("l2m-kl", scores.cross_entropies - entropies, scores.divergences, 1e-13)
@@ -269,12 +269,12 @@ def test_the_own_information_of_a_linear_model_lies_between_its_bounds(window: i
         second = GaussianPredictor.from_covariance(reference[8:, 8:]).log_densities(drawn[:, 8:]).sum(1)
         return own_information_bounds(*half, LAW_log(reference, drawn), second)
 
-    found = bounds(matrix)  # the true law as reference
+    found = bounds(matrix)  # the true distribution as reference
     assert found.lower.value - 4 * found.lower.standard_error < own < found.upper.value + 4 * found.upper.standard_error
     gap = float(GaussianPredictor.from_covariance(matrix).divergences(predictor.covariance()).sum())  # KL(q || p)
     noise = found.lower.standard_error + found.upper.standard_error
     assert abs(found.upper.value - found.lower.value - gap) < 4 * noise
-    tight = bounds(predictor.covariance())  # its own law: both are the information
+    tight = bounds(predictor.covariance())  # its own distribution: both are the information
     assert abs(tight.lower.value - own) < 4 * tight.lower.standard_error
     assert abs(tight.upper.value - tight.lower.value) < 1e-10
 
@@ -294,7 +294,7 @@ def test_the_experiment_finds_the_own_information_of_a_linear_model_and_the_erro
         < own
         < bounds.upper.value + 4 * bounds.upper.standard_error
     )
-    assert bounds.upper.value - bounds.lower.value < 0.25  # the reference is fitted: nearly the model's own law
+    assert bounds.upper.value - bounds.lower.value < 0.25  # the reference is fitted: nearly the model's own
     terms = gaussian_error_terms(matrix, matrix, marginal=matrix[:8, :8])
     assert gaussian_information.restart_error(LAW, 4) == pytest.approx(4 * terms.marginal, rel=1e-9)
     exact = LinearModel(GaussianPredictor.from_covariance(matrix), 4).float()
@@ -309,7 +309,7 @@ def test_an_untrained_model_captures_nothing_and_draws_halves_without_informatio
     assert abs(bounds.lower.value) < 1e-4 and abs(bounds.upper.value) < 1e-4
     scores = score(model.predictions, LAW.on_device("cpu"), 200, copies=2)
     found = gaussian_information.captured(scores, LAW)
-    # all it misses of the whole law is more than what the halves share
+    # all it misses of the whole distribution is more than what the halves share
     assert found["net_information"]["value"] < 0
     assert found["captured_information"]["value"] < 0.3 * found["true_information"]
 

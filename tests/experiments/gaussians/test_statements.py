@@ -48,7 +48,7 @@ def test_slopes_of_models_are_those_of_their_laws_and_nan_where_a_length_is_miss
 
 
 def early_and_late(excess: float, exponent: float, early: float, seed: int, noise: float = 0.0):
-    """A law with KL `early` on 16 positions and early^exponent e^excess / 10 on the second half."""
+    """A curve of KL: `early` on 16 positions, early^exponent e^excess / 10 on the second half."""
     factor = np.exp(noise * np.random.default_rng([seed, int(1e6 * early)]).standard_normal())
     late = 0.1 * early**exponent * np.exp(excess) * factor
     return lambda places: np.where(places <= EARLY, early, late)

@@ -1,4 +1,4 @@
-"""What a generated token costs: counts in running models, the law without a cache, and the chapter's claim checks."""
+"""What a generated token costs: counts in running models, the same without a cache, and the chapter's claim checks."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from lib.models import create
 
 
 class Remembers:
-    """Next-token law that depends on the token `lag` places back, and on nothing else."""
+    """Next-token distribution that depends on the token `lag` places back, and on nothing else."""
 
     vocabulary, training = 4, False
 

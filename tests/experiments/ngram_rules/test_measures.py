@@ -34,7 +34,7 @@ NOTHING = np.zeros(len(TREE), dtype=bool)
 
 
 def some_laws(seed: int) -> np.ndarray:
-    """Positive laws at every node, with most weight on what may follow."""
+    """Positive distributions at every node, with most weight on what may follow."""
     random = np.random.default_rng(seed)
     laws = random.dirichlet(np.full(TREE.end + 1, 0.2), size=len(TREE)) * 0.3 + 0.7 * TREE.law
     return np.where(TREE.is_whole[:, None], 0.0, laws / laws.sum(axis=1, keepdims=True).clip(1e-12))
@@ -184,7 +184,7 @@ def test_a_model_that_reads_its_history_is_found_out() -> None:
     histories = altered_histories(SMALL, TREE, 60, 5)
 
     class Counting:
-        """Knows the law of every beginning of the language, and nothing elsewhere."""
+        """Knows the distribution of every beginning of the language, and nothing elsewhere."""
 
         vocabulary = TREE.end + 1
 

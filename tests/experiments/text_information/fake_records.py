@@ -76,7 +76,7 @@ def record(
 
 
 def quality(parameters: Mapping[str, Any]) -> float:
-    """A loss a character that falls with the width of a network, another one for every family."""
+    """A loss per character that falls with the width of a network, another one for every family."""
     model = Model(**parameters["model"])
     if model.kind != "network":
         return {"charlotte_bronte": 1.5, "darwin": 2.0}.get(model.name, 2.2)

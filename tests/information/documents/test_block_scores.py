@@ -23,7 +23,7 @@ CHAIN = MarkovChain([[0.80, 0.15, 0.05], [0.10, 0.80, 0.10], [0.25, 0.05, 0.70]]
 
 
 class ChainScorer:
-    """The law of a chain that starts as `opening` says; None: it does not say."""
+    """The distribution of a chain that starts as `opening` says; None: it does not say."""
 
     def __init__(self, chain, opening="stationary"):
         self.vocabulary = chain.initial.size
@@ -167,9 +167,9 @@ def test_the_correction_is_that_of_equation_a14_and_the_same_at_all_lengths():
 
 def test_a_model_without_a_first_token_needs_the_whole_bigram_entropy():
     scores = score_blocks(ChainScorer(CHAIN, None), chain_windows(10, 8), [4], progress=False)
-    with pytest.raises(ValueError, match="no law of a first token"):
+    with pytest.raises(ValueError, match="no distribution of a first token"):
         scores.direct()
-    with pytest.raises(ValueError, match="no law of a first token"):
+    with pytest.raises(ValueError, match="no distribution of a first token"):
         scores.direct(1.5)
     with pytest.raises(ValueError, match="0 <= weight <= 1"):
         scores.direct(1.5, 1.2)

@@ -52,7 +52,7 @@ def test_pieces_of_any_size_give_what_the_whole_gives(tmp_path_factory, data):
     blocks = data.draw(some.integers(2, min(9, length // 3)), "blocks")
     most = min(length // blocks, length - length // blocks - 1)  # some pair is left without any block
     lags = data.draw(some.lists(some.integers(1, max(most - 1, 1)), min_size=1, max_size=4), "lags")
-    piece = data.draw(some.integers(max(lags), length + 5), "piece")  # up to more than the file: one piece a block
+    piece = data.draw(some.integers(max(lags), length + 5), "piece")  # up to more than the file: one piece per block
     estimator = data.draw(some.sampled_from(["grassberger2003", "miller_madow"]))
     path, symbols = written(tmp_path_factory.mktemp("bytes"), length)
     found = file_information(path, lags, blocks=blocks, piece=piece, estimator=estimator)

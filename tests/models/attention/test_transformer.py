@@ -144,7 +144,7 @@ def test_what_is_kept_for_the_gradients_is_linear_in_time() -> None:
     batch, time, heads, width = 2, 300, 4, 2
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved):
         CompiledAttention.apply(projections(batch, time, heads, width), heads, time)
-    assert sum(sizes) == batch * time * heads * (4 * width + 1)  # q, k, v, out; one logarithm a head
+    assert sum(sizes) == batch * time * heads * (4 * width + 1)  # q, k, v, out; one logarithm per head
 
 
 def test_second_derivatives_are_refused_and_torch_has_them() -> None:

@@ -1,4 +1,4 @@
-"""How RNN and LSTM start: the laws of weights and biases, and that the plain start is the one it always was."""
+"""How RNN and LSTM start: the distributions of weights and biases, and that the plain start is as it always was."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_chrono_draws_forget_biases_as_logarithms_of_uniform_times(wide_chrono: 
     # A forget gate at sigmoid(b) keeps a share of 1 - 1/(1 + u) a step: it forgets within 1 + u steps.
     np.testing.assert_allclose(1 / (1 - 1 / (1 + np.exp(-forget))), 1 + times, rtol=1e-6)
     log_uniform = np.exp(np.random.default_rng(0).uniform(0, np.log(LONGEST - 1), WIDE))
-    assert kstest((log_uniform - 1) / (LONGEST - 2), "uniform").pvalue < 1e-9  # the check tells another law
+    assert kstest((log_uniform - 1) / (LONGEST - 2), "uniform").pvalue < 1e-9  # the check tells another distribution
 
 
 def test_slow_units_are_leaky_with_time_constants_uniform_in_their_logarithm() -> None:

@@ -1,4 +1,4 @@
-"""Copy and denoise: what stands where, the law of symbols and places, and what a predictor without memory can have."""
+"""Copy and denoise: what stands where, distributions of symbols and places, what one without memory can have."""
 
 import itertools
 from math import comb

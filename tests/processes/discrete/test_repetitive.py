@@ -129,7 +129,7 @@ def test_samples_follow_the_pooled_law(p: float, lag: int) -> None:
     n = 40_000
     sample = RepetitiveSequence(p).sample(n, 12, 7)
     expected = RepetitiveSequence(p).joint_distribution(lag)
-    pairs = 2 * sample[:, 0].astype(int) + sample[:, lag]  # one pair a row: independent draws
+    pairs = 2 * sample[:, 0].astype(int) + sample[:, lag]  # one pair per row: independent draws
     frequencies = np.bincount(pairs, minlength=4).reshape(2, 2) / n
     assert np.all(np.abs(frequencies - expected) < 5.0 * np.sqrt(expected * (1 - expected) / n) + 1e-12)
 

@@ -1,4 +1,4 @@
-"""The law of a hierarchical Gaussian: covariance, correlations, information, against the paper written out."""
+"""The distribution of a hierarchical Gaussian: covariance, correlations, information, against the paper written out."""
 
 from __future__ import annotations
 

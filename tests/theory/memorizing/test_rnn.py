@@ -74,7 +74,7 @@ def test_every_valid_start_gets_the_law_of_its_rule(width: int) -> None:
         claims.check("ngram-rnn", l1_over_starts(network, vectors), at_most=epsilon)
     with pytest.raises(claims.ClaimFailed):
         claims.check("ngram-rnn", l1_over_starts(network, np.roll(vectors, 1, axis=0)), at_most=epsilon)  # wrong words
-    with pytest.raises(claims.ClaimFailed):  # the laws of other contexts
+    with pytest.raises(claims.ClaimFailed):  # the distributions of other contexts
         moved = memorizing_rnn(vectors[CONTEXTS], np.roll(targets(1e-6), 1, axis=0), method)  # type: ignore[arg-type]
         claims.check("ngram-rnn", l1_over_starts(moved, vectors), at_most=epsilon)
 

@@ -1,4 +1,4 @@
-"""The particle filter against exact laws of short and long blocks of signs; wrong filters fail the same test."""
+"""The particle filter against exact distributions of short and long blocks of signs; wrong filters fail the test."""
 
 from __future__ import annotations
 
