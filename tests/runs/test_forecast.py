@@ -169,7 +169,7 @@ def test_what_is_recorded_of_one_profile_speaks_for_another():
     assert all(cost > 0 for cost in found.values()) and len(found) == len(experiment.runs("paper"))
     runs = experiment.runs("laptop")
     spent = sum(record["provenance"]["seconds"] for record in store.records(runs))
-    assert spent / 2 < sum(recorded_costs(experiment, runs, store).values()) < 2 * spent  # as `book/running.md` says
+    assert spent / 1.5 < sum(recorded_costs(experiment, runs, store).values()) < 1.5 * spent
 
 
 def test_a_budget_that_is_no_time_is_refused_before_anything_starts():

@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 
 from lib.models.kernels.exponential import fast_exp
+from lib.models.kernels.lanes import copy
 
 LANES = 64  # positions side by side: whole vectors, a multiple of ROWS
 ROWS = 16  # positions that share one visit to the sums, a multiple of 4
@@ -46,7 +47,7 @@ def forward(projected: Any, heads: int, window: int, unit: Any, out: Any, log_su
         total[:] = 0
         mixed[:] = 0
         for first in range(max(0, start - window + 1) // ROWS * ROWS, min(time, start + LANES), ROWS):
-            before[:] = largest
+            copy(largest, before)
             for row in range(ROWS):
                 key, score, place = keys[first + row], scores[row], first + row
                 for lane in range(LANES):

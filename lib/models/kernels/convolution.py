@@ -11,6 +11,7 @@ from numba import njit
 from torch import Tensor, nn
 
 from lib.models.kernels.exponential import fast_exp
+from lib.models.kernels.lanes import copy
 from lib.models.kernels.threads import numpy_arrays, refuse_second_derivatives, share
 
 BLOCK = 128  # channels of a piece
@@ -106,14 +107,15 @@ def backward(x: Any, weight: Any, bias: Any, d_y: Any, d_x: Any, d_weight: Any, 
             for c in range(total.size):
                 dx_t[c] += w_i[c] * total[c]
                 dw_i[c] += x_t[c] * total[c]
-    d_weight[b, :, start:stop] = d_w
-    d_bias[b, start:stop] = d_shift
+    for i in range(w.shape[0]):
+        copy(d_w[i], d_weight[b, i, start:stop])
+    copy(d_shift, d_bias[b, start:stop])
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
 def _convolve(x: Any, w: Any, shift: Any, b: int, t: int, start: int, stop: int, total: Any) -> None:
     """total = shift + sum_i w_i x_{t-k+1+i}."""
-    total[:] = shift
+    copy(shift, total)
     for i in range(max(0, w.shape[0] - 1 - t), w.shape[0]):
         x_t, w_i = x[b, t - w.shape[0] + 1 + i, start:stop], w[i]
         for c in range(total.size):

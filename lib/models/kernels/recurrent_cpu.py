@@ -25,6 +25,7 @@ from lib.models.kernels.lanes import (
     LANES,
     add_products,
     blank,
+    copy,
     copy_rows,
     from_lanes,
     multiply,
@@ -56,7 +57,7 @@ def rnn_forward(x: Any, weights: Any, initial: Any, relu: bool, out: Any, piece:
             else:
                 for p in range(n):
                     h[p] = fast_tanh(sums[p])
-            z[:n] = h
+            copy(h, z)
         from_lanes(hs, out, piece, start, stop)
 
 
@@ -120,7 +121,7 @@ def lstm_forward(
         stop = min(time, start + CHUNK)
         to_lanes(x, piece, start, stop, xs)
         if cells.size > 0:
-            cells[piece, start // CHUNK] = c
+            copy(c, cells[piece, start // CHUNK])
         for i in range(stop - start):
             if gates.size > 0:
                 now = gates[piece, start + i]
@@ -133,7 +134,7 @@ def lstm_forward(
             leave = now[3 * n :]
             for p in range(n):
                 h[p] *= leave[p]
-            z[:n] = h
+            copy(h, z)
         from_lanes(hs, out, piece, start, stop)
     from_lanes(c, last, piece, 0, 1)
 
@@ -167,7 +168,7 @@ def lstm_backward(
         stop = min(time, start + CHUNK)
         _inputs_of_chunk(x, initial, out, piece, start, stop, hs, dxs, zs)
         to_lanes(d_out, piece, start, stop, gs)
-        cs[:n] = cells[piece, start // CHUNK]
+        copy(cells[piece, start // CHUNK], cs)
         for i in range(stop - start):
             _next_cells(
                 gates[piece, start + i], cs[i * n : i * n + n], cs[i * n + n : i * n + 2 * n], hs[i * n : i * n + n]

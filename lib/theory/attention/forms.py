@@ -121,11 +121,15 @@ def _matrix_recursion(V: NDArray[np.float64], t: int, steps: NDArray[np.int64]) 
     w, d, p = np.eye(n), np.eye(n), np.empty((n, n))
     place, k = 0, 0
     while place < len(steps):
-        p[:] = w / (t + k) + d
+        for i in range(n):  # assigned as slices, they would take Numba two seconds more to compile
+            for j in range(n):
+                p[i, j] = w[i, j] / (t + k) + d[i, j]
         while place < len(steps) and steps[place] == k:
-            results[place] = p
+            for i in range(n):
+                for j in range(n):
+                    results[place, i, j] = p[i, j]
             place += 1
-        d[:] = V @ p
+        np.dot(V, p, d)
         w += d
         k += 1
     return results

@@ -20,6 +20,7 @@ import numpy as np
 from numba import njit
 
 from lib.models.kernels.exponential import fast_exp
+from lib.models.kernels.lanes import copy
 
 BLOCK = 64  # channels of a piece: long for the vector units, short enough that few sequences occupy all cores
 LANES = 32  # compiled loops run over whole multiples of this many channels, the last ones empty
@@ -44,7 +45,7 @@ def forward(
     out, decay = np.zeros(lanes, u.dtype), np.zeros(lanes, u.dtype)
     for t in range(u.shape[1]):
         if t % chunk == 0 and kept.shape[1] > 0:
-            kept[b, t // chunk, :, start:stop] = s[:, :width]
+            _put(s, kept[b, t // chunk, :, start:stop])
         u_t, delta_t, y_t = u[b, t, start:stop], delta[b, t, start:stop], y[b, t, start:stop]
         for c in range(width):
             dt[c] = delta_t[c]
@@ -61,7 +62,7 @@ def forward(
                 out[c] += c_n * now
         for c in range(width):
             y_t[c] = out[c]
-    state[b, :, start:stop] = s[:, :width]
+    _put(s, state[b, :, start:stop])
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
@@ -100,7 +101,7 @@ def backward(
     for q in range(kept.shape[1] - 1, -1, -1):
         first = q * chunk
         steps = min(chunk, time - first)
-        states[0] = _rows(kept[b, q, :, start:stop], lanes)
+        _put(_rows(kept[b, q, :, start:stop], lanes), states[0])
         for i in range(steps):
             u_t, delta_t = u[b, first + i, start:stop], delta[b, first + i, start:stop]
             for c in range(width):
@@ -149,9 +150,9 @@ def backward(
                 du_t[c] = d_x[c] * delta_t[c] + dy_t[c] * skip[c]
                 ddelta_t[c] = d_x[c] * u_t[c] + d_dt[c]
                 d_skip[c] += dy_t[c] * u_t[c]
-    d_A[b, :, start:stop] = d_rate[:, :width]
-    d_D[b, start:stop] = d_skip
-    d_state[b, :, start:stop] = g[:, :width]
+    _put(d_rate, d_A[b, :, start:stop])
+    copy(d_skip, d_D[b, start:stop])
+    _put(g, d_state[b, :, start:stop])
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
@@ -167,5 +168,13 @@ def _place(piece: int, channels: int) -> tuple[int, int, int, int]:
 def _rows(array: Any, lanes: int) -> Any:
     """A copy of some columns, filled up with zeros."""
     filled = np.zeros((array.shape[0], lanes), array.dtype)
-    filled[:, : array.shape[1]] = array
+    for n in range(array.shape[0]):
+        copy(array[n], filled[n])
     return filled
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _put(rows: Any, array: Any) -> None:
+    """As many columns of the rows as the array has."""
+    for n in range(array.shape[0]):
+        copy(rows[n, : array.shape[1]], array[n])

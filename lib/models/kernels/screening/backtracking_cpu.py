@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from lib.models.kernels.exponential import fast_tanh
-from lib.models.kernels.lanes import LANES
+from lib.models.kernels.lanes import LANES, copy
 from lib.models.kernels.recurrent_cpu import ANY_ORDER
 from lib.models.kernels.screening.cell_cpu import gates_back, next_of_lstm, products, sequences
 
@@ -53,7 +53,7 @@ def backtracking_forward(
             b = first + r
             h, context = out[b, t, :n], out[b, t, n:]
             next_of_lstm(sums[r], driven[b, t], gates[b, t], c[r], h)
-            cells[b, t] = c[r]
+            copy(c[r], cells[b, t])
             own = _score(score[:n], h)
             for place in range(places):
                 scores[place] = own + keys[b, place]
@@ -66,7 +66,7 @@ def backtracking_forward(
                         context[j] += weight * memory[j]
             for j in range(n):
                 h[j] += context[j]
-            states[r, :n] = h
+            copy(h, states[r])
             if (t + 1) % every == 0:
                 keys[b, places] = _score(score[n:], h)
 
@@ -128,7 +128,7 @@ def backtracking_backward(
             for j in range(n):
                 before[j] = cells[b, t - 1, j] if t > 0 else nothing
             gates_back(gates[b, t], before, cells[b, t], d_h, d_c[r], d_driven[b, t])
-            d_sums[r] = d_driven[b, t]
+            copy(d_driven[b, t], d_sums[r])
         products(d_sums, panels, back, lanes)
         if (t + 1) % truncation == 0:
             back[:] = nothing
@@ -159,7 +159,7 @@ def _weigh(scores: Any, ranks: Any, weights: Any) -> Any:
     """Fill in the weights; the place of the last of the largest scores, or -1, and what the weights were divided by."""
     top, nothing = ranks.size, scores.dtype.type(0)
     if scores.size <= top:
-        weights[: scores.size] = scores
+        copy(scores, weights)
         return -1, nothing
     for place in range(scores.size):
         rank = min(place, top)  # of the next larger one

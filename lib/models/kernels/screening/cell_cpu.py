@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from lib.models.kernels.exponential import fast_sigmoid, fast_tanh
-from lib.models.kernels.lanes import LANES, load, multiply, store
+from lib.models.kernels.lanes import LANES, copy, load, multiply, store
 from lib.models.kernels.recurrent_cpu import ANY_ORDER
 from lib.models.kernels.screening.attention_cpu import attend, attend_back, offer, squared_exponentials, times_of_slots
 
@@ -67,10 +67,10 @@ def screening_forward(
             b = first + r
             kept = min(t, gates.shape[1] - 1)
             _next_hidden(sums[r], driven[b, t], threshold, cell, gates[b, kept], c[r], out[b, t])
-            cells[b, kept] = c[r]
-            if nudge.size > 0:
-                out[b, t] += nudge[b, t]
-            h[r, :n] = out[b, t]
+            copy(c[r], cells[b, kept])
+            for j in range(n if nudge.size > 0 else 0):
+                out[b, t, j] += nudge[b, t, j]
+            copy(out[b, t], h[r])
         if size == 0:
             s, h = h, s
             continue
@@ -78,7 +78,8 @@ def screening_forward(
         for r in range(last - first):
             b = first + r
             kept = min(t, times.shape[1] - 1)
-            queries[b, kept], keys[b, t] = sums[r, at_query : at_query + n], keyed_sums[r, :n]
+            copy(sums[r, at_query : at_query + n], queries[b, kept])
+            copy(keyed_sums[r, :n], keys[b, t])
             clipped[r, t] = squared_exponentials(keys[b, t], powers[r, t])
             now = queries[b, kept], power, squared_exponentials(queries[b, kept], power)
             slot = t % size
@@ -87,12 +88,12 @@ def screening_forward(
             buffered[r, slot] = priorities[b, t] if priorities.size > 0 else out.dtype.type(0)
             times_of_slots(t, size, chosen[r], index)
             attend(index, (out[b], keys[b], powers[r], clipped[r]), now, score, weights[b, kept], context)
-            if priorities.size == 0 and relevant > 0:
-                buffered[r] += weights[b, kept, :size]
-            times[b, kept] = chosen[r]
+            for place in range(size if priorities.size == 0 and relevant > 0 else 0):
+                buffered[r, place] += weights[b, kept, place]
+            copy(chosen[r], times[b, kept])
             for j in range(n):
                 s[r, j] = of_h * h[r, j] + of_c * context[j]
-            states[b, kept] = s[r, :n]
+            copy(s[r, :n], states[b, kept])
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]
@@ -151,17 +152,18 @@ def screening_backward(
                 past = out[b], keys[b], powers[r], clipped[r]
                 attend_back(index, past, now, score, weights[b, t], d_context, shares,
                             d_out[b], d_keys[b], d_queries[b, t], d_score[b])  # fmt: skip
-                d_key[r, :n] = d_keys[b, t]
+                copy(d_keys[b, t], d_key[r])
         if size > 0:
             products(d_key, keyed, keyed_sums, lanes)
         for r in range(last - first):
             b = first + r
             if size > 0:
-                d_out[b, t] += keyed_sums[r, :n]
-                d_sums[r, at_query : at_query + n] = d_queries[b, t]
+                for j in range(n):
+                    d_out[b, t, j] += keyed_sums[r, j]
+                copy(d_queries[b, t], d_sums[r, at_query:])
             if cell >= LSTM:
                 if t > 0:
-                    before[:] = cells[b, t - 1]
+                    copy(cells[b, t - 1], before)
                 else:
                     before[:] = out.dtype.type(0)
             if cell == LSTM:
@@ -171,7 +173,7 @@ def screening_backward(
             else:
                 nudged = nudge[b, t] if nudge.size > 0 else nudge[0, 0]
                 _activation_back(out[b, t], nudged, cell, d_out[b, t], d_driven[b, t], d_threshold[b])
-            d_sums[r, : d_driven.shape[2]] = d_driven[b, t]
+            copy(d_driven[b, t], d_sums[r])
             if cell == GATED:
                 for j in range(n):
                     d_sums[r, 2 * n + j] *= gates[b, t, j]
