@@ -47,7 +47,7 @@ test: $(READY)
 	$(RUN) -m ruff check .
 	$(UNIT) -m "not browser"
 	$(RUN) -m lib book --profile smoke
-	$(RUN) -m pytest -n $(WORKERS) --dist loadgroup -m browser tests/browser
+	$(RUN) -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder -m browser tests/browser
 
 test-fast: $(READY)
 	$(UNIT) -m "not browser and not slow" $$($(RUN) -m tests.changed)

@@ -205,6 +205,8 @@ def _serve(owner: Connection, modules: Sequence[str]) -> None:
         with terminable():
             for name in modules:
                 importlib.import_module(name)
+            if "numba" in modules:  # its first call sets up types and LLVM, a third of a second for every page
+                sys.modules["numba"].njit(lambda number: number)(1)
             path = _path_of_python()
             gc.collect()
             gc.freeze()  # what is loaded stays: looking for garbage in it would copy it into every process

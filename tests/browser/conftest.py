@@ -6,15 +6,18 @@ import contextlib
 import functools
 import http.server
 import os
+import re
 import shutil
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.mark.structures import ParameterSet
 from playwright.sync_api import Browser, BrowserContext, Request, Response, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
+from xdist.scheduler import LoadScopeScheduling
 
 from lib import ROOT
 from lib.batch.publish import printing
@@ -174,12 +177,24 @@ def opened(standing: Visit, request: pytest.FixtureRequest) -> Visit:
 
 
 def each(names: Iterable[str], schemes: Iterable[str] = ("light",), width: int = DESK) -> list[ParameterSet]:
-    """Parameters of `opened`; tests of one page stay in one process."""
-    return [
-        pytest.param((name, scheme, width), marks=pytest.mark.xdist_group(name), id=f"{name}-{scheme}")
-        for name in names
-        for scheme in schemes
-    ]
+    """Parameters of `opened`."""
+    return [pytest.param((name, scheme, width), id=f"{name}-{scheme}") for name in names for scheme in schemes]
+
+
+def group(test: str) -> str:
+    """What goes to one process: all tests that have a page's name among their parameters, each other by itself."""
+    named = re.search(r"\[(\S+?\.html)", test)
+    return named[1] if named else test
+
+
+class ByPage(LoadScopeScheduling):  # type: ignore[misc]
+    def _split_scope(self, nodeid: str) -> str:
+        return group(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByPage:
+    return ByPage(config, log)
 
 
 def _page(item: pytest.Item) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .accessibility import LOOKS, violations
-from .conftest import DESK, PHONE, Visit, visiting
+from .conftest import DESK, PHONE, Visit, group, visiting
 from .test_pages import overflow, real
 
 pytestmark = pytest.mark.browser
@@ -122,3 +122,10 @@ def test_a_page_that_asks_for_what_the_book_lacks_is_noticed(page: Visit) -> Non
     with page.page.expect_event("console"):
         page.page.evaluate("fetch('no-such-file.js')")
     assert any(error.startswith("404 ") for error in page.errors)
+
+
+def test_all_tests_of_a_page_go_to_one_process_and_others_to_any(request: pytest.FixtureRequest) -> None:
+    pages = {item.nodeid: call.params.get("opened") for item in request.session.items
+             if (call := getattr(item, "callspec", None))}  # fmt: skip
+    assert all(group(test) == page[0] for test, page in pages.items() if page)
+    assert group(request.node.nodeid) == request.node.nodeid

@@ -46,7 +46,7 @@ def curves(chart: Locator) -> list[str | None]:
     return found
 
 
-@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in pages()])
+@pytest.fixture(scope="module", params=pages())
 def phone(context: BrowserContext, address: str, request: pytest.FixtureRequest) -> Iterator[Visit]:
     """A page with a figure to play with, opened once for all tests of it."""
     with visiting(context, address, width=PHONE) as visit:
