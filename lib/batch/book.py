@@ -52,10 +52,8 @@ def execute_book(
 ) -> list[Job]:
     """Execute every page that is not up to date at this profile, chapters before the pages that show their results.
 
-    Raises
-    ------
-    BuildFailed
-        when a page fails, after all others have run; the message holds the failing cells with their tracebacks.
+    Raises BuildFailed when a page fails, after all others have run; the message holds the failing cells with their
+    tracebacks.
     """
     jobs = [page_job(page, profile) for page in executable_pages()]
     clear_leftovers()
@@ -77,10 +75,7 @@ def _describe(outcome: Outcome) -> str:
 def render(profile: str, clean: bool = False) -> Path:
     """Render the pages with Jupyter Book, warnings as errors; returns the first page.
 
-    Raises
-    ------
-    BuildFailed
-        when Sphinx warns or fails; its own output stands above the message.
+    Raises BuildFailed when Sphinx warns or fails; its own output stands above the message.
     """
     if clean:
         for name in ("html", ".doctrees", "jupyter_execute"):

@@ -57,10 +57,7 @@ class Page:
     def check_parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters to run with; refuses names the page does not have and values of another type.
 
-        Raises
-        ------
-        ValueError
-            for an unknown name (the message lists the names there are) or a value of the wrong type.
+        Raises ValueError for an unknown name (the message lists the names there are) or a value of the wrong type.
         """
         for name, value in given.items():
             if name not in self.parameters:
@@ -149,10 +146,7 @@ def _has_kernel(text: str) -> bool:
 def find_page(name: str) -> Page:
     """The page a reader means: a path, a docname or just its last part.
 
-    Raises
-    ------
-    ValueError
-        when no page or several pages match; the message lists what exists.
+    Raises ValueError when no page or several pages match; the message lists what exists.
     """
     pages = executable_pages()
     wanted = name.removesuffix(".md").removesuffix(".ipynb").strip("/")
@@ -183,10 +177,7 @@ def profile_names() -> list[str]:
 def profile_parameters(page: Page, profile: str) -> dict[str, Any]:
     """What a profile changes in a page's parameters. `smoke` is the parameters cell itself.
 
-    Raises
-    ------
-    ValueError
-        for an unknown profile.
+    Raises ValueError for an unknown profile.
     """
     if profile == "smoke":
         return {}

@@ -88,16 +88,7 @@ class SequenceModel(Module):
         Layers with a parallel form from a state name it forward_from(x, state); the others go step by step.
         """
         x = self._embed(tokens, 2)
-        refuse_unfit(state, x)
-        position = state.position
-        if position is not None:
-            x = x + sinusoids(torch.arange(position, position + x.shape[1], device=x.device), x)
-            position += x.shape[1]
-        after = []
-        for layer, before in zip(self.layers, state.layers, strict=True):
-            x, kept = read(layer, self._dropped(x), before)
-            after.append(kept)
-        return self.head(self.norm(x)), State(tuple(after), position)
+        return self._go_on(x, state, x.shape[1], read)
 
     def initial_state(self, batch: int) -> State:
         """The state before the first token."""
@@ -106,17 +97,7 @@ class SequenceModel(Module):
 
     def step(self, token: Tensor, state: State) -> tuple[Tensor, State]:
         """Logits (batch, vocabulary) of the token after `token` (batch,), and the state that has read it."""
-        x = self._embed(token, 1)
-        refuse_unfit(state, x)
-        position = state.position
-        if position is not None:
-            x = x + sinusoids(torch.tensor(position, device=x.device), x)
-            position += 1
-        after = []
-        for layer, before in zip(self.layers, state.layers, strict=True):
-            x, kept = layer.step(self._dropped(x), before)
-            after.append(kept)
-        return self.head(self.norm(x)), State(tuple(after), position)
+        return self._go_on(self._embed(token, 1), state, 1, lambda layer, x, before: layer.step(x, before))
 
     def state_size(self, length: int) -> int:
         """Real numbers in the state of one sequence after `length` >= 0 tokens. Cost O(depth), whatever the length."""
@@ -126,6 +107,17 @@ class SequenceModel(Module):
     def slow_parameters(self) -> list[nn.Parameter]:
         """Parameters that want a smaller rate than the others: none, unless an architecture says which."""
         return []
+
+    def _go_on(self, x: Tensor, state: State, times: int, through: Callable[..., Any]) -> tuple[Tensor, State]:
+        refuse_unfit(state, x)
+        position, after = state.position, list[Any]()
+        if position is not None:
+            x = x + sinusoids(torch.arange(position, position + times, device=x.device), x)
+            position += times
+        for layer, before in zip(self.layers, state.layers, strict=True):
+            x, kept = through(layer, self._dropped(x), before)
+            after.append(kept)
+        return self.head(self.norm(x)), State(tuple(after), position)
 
     def _embed(self, tokens: Tensor, axes: int) -> Tensor:
         known = isinstance(tokens, Tensor)
@@ -292,6 +284,35 @@ class Block(Module):
         mixed, state = mix(x)
         x = self.norm(x + mixed)
         return (x if self.mlp is None else self.norm2(x + self.mlp(x))), state
+
+
+class BlockModel(SequenceModel):
+    """`depth` blocks, each around what `mixer` makes; after pre-norm blocks another norm, before the head.
+
+    placement, rms: as in `Block`. feed_forward: as there, None for 4 width. options: those of `SequenceModel`.
+    """
+
+    def __init__(
+        self,
+        mixer: Callable[[], Module],
+        vocabulary: int,
+        width: int,
+        depth: int,
+        seed: int | np.random.Generator,
+        placement: str = "pre",
+        feed_forward: int | None = 0,
+        *,
+        rms: bool = False,
+        **options: Any,
+    ) -> None:
+        hidden = 4 * width if feed_forward is None else feed_forward
+        with seeded(seed):
+            layers = [
+                Block(mixer(), width, placement=placement, rms=rms, feed_forward=hidden)
+                for _ in range(whole_number(depth, "depth", 1))
+            ]
+            norm = norm_of(width, rms) if placement == "pre" else None
+            super().__init__(vocabulary, width, layers, width, norm=norm, **options)
 
 
 def norm_of(width: int, rms: bool = False) -> Any:

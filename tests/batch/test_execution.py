@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
+import itertools
 import json
 import os
 import sys
 from pathlib import Path
 
 import nbformat
+import papermill.engines
 import pytest
 
 from lib.batch.execution import Job, execute
@@ -31,6 +34,21 @@ def test_an_executed_copy_carries_outputs_parameters_and_no_machine_paths(make_p
     assert "p is 0.3" in outputs(work.notebook)
     assert str(tmp_path) not in work.notebook.read_text()
     assert not list(work.notebook.parent.glob("*partial*"))
+
+
+@pytest.mark.parametrize(("pace", "fewest", "most"), [(0, 1, 3), (40, 9, 30)])
+def test_a_notebook_is_written_every_half_minute_and_not_for_every_cell(
+    make_page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pace: int, fewest: int, most: int
+) -> None:
+    """By a clock that goes so many seconds from one look at it to the next."""
+    written, looks, write = [], itertools.count(), papermill.engines.write_ipynb
+    monkeypatch.setattr(papermill.engines, "write_ipynb", lambda *words: written.append(write(*words)))
+    start, tick = datetime.datetime.now(datetime.UTC), datetime.timedelta(seconds=pace)
+    monkeypatch.setattr(papermill.engines.NotebookExecutionManager, "now", lambda _: start + next(looks) * tick)
+    work = job(make_page("a", *[f"print({number})" for number in range(9)]), tmp_path)
+    assert not execute(work).failed
+    assert fewest <= len(written) <= most
+    assert outputs(work.notebook).split() == [str(number) for number in range(9)]
 
 
 def test_a_kernel_that_dies_is_a_failure(make_page, tmp_path: Path) -> None:

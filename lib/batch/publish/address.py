@@ -79,10 +79,7 @@ def origin(root: Path = ROOT) -> str:
 def repository_url(root: Path = ROOT) -> str:
     """Where the sources are: the setting BOOK_REPOSITORY, else git's `origin`; empty if that is no web address.
 
-    Raises
-    ------
-    ValueError
-        for a BOOK_REPOSITORY that no browser could open.
+    Raises ValueError for a BOOK_REPOSITORY that no browser could open.
     """
     given = os.environ.get("BOOK_REPOSITORY", "").strip()
     if given and not web_address(given):
@@ -93,10 +90,7 @@ def repository_url(root: Path = ROOT) -> str:
 def pages_url(repository: str) -> str:
     """Where the pages are, with a slash at the end: the setting BOOK_ADDRESS, else as the host of the sources does.
 
-    Raises
-    ------
-    ValueError
-        for a BOOK_ADDRESS that is no web address.
+    Raises ValueError for a BOOK_ADDRESS that is no web address.
     """
     given = os.environ.get("BOOK_ADDRESS", "").strip()
     if given:

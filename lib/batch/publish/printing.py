@@ -51,10 +51,7 @@ def print_book(
 
     `address`: where the pages are published, if that is known. Seconds per page; `target` appears when it is whole.
 
-    Raises
-    ------
-    ValueError
-        when pages are not built, or there is no Chromium.
+    Raises ValueError when pages are not built, or there is no Chromium.
     """
     contents = parts()
     absent = [name for _, names in contents for name in names if not (html / f"{name}.html").exists()]

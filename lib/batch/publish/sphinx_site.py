@@ -137,10 +137,7 @@ class Release:
 def releases(app: Sphinx, doctree: nodes.document) -> Iterator[Release]:
     """Sections of the changelog, whose titles hold a version and a day.
 
-    Raises
-    ------
-    ExtensionError
-        for a title of another form.
+    Raises ExtensionError for a title of another form.
     """
     (page,) = (node for node in doctree.children if isinstance(node, nodes.section))
     for section in (node for node in page.children if isinstance(node, nodes.section)):

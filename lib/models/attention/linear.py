@@ -6,6 +6,7 @@ is a linear model that takes one gradient step at every token (Sun et al. 2024).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lib.checks import whole_number
-from lib.models.base import Block, Module, SequenceModel, glorot_linear, head_width, norm_of, seeded
+from lib.models.base import BlockModel, Module, glorot_linear, head_width
 
 
 class LinearAttentionState(NamedTuple):
@@ -61,7 +61,7 @@ def _feature(x: Tensor) -> Tensor:
     return F.elu(x) + 1.0
 
 
-class LinearTransformer(SequenceModel):
+class LinearTransformer(BlockModel):
     """A Transformer with linear attention (Katharopoulos et al. 2020), additive sinusoidal positions.
 
     State: depth x width x (width / heads + 1) numbers whatever the length, and the position. The parallel form costs
@@ -79,14 +79,8 @@ class LinearTransformer(SequenceModel):
         feed_forward: int | None = None,
         seed: int | np.random.Generator = 0,
     ) -> None:
-        hidden = 4 * width if feed_forward is None else feed_forward
-        with seeded(seed):
-            layers = [
-                Block(LinearAttentionMixer(width, heads), width, placement=placement, feed_forward=hidden)
-                for _ in range(whole_number(depth, "depth", 1))
-            ]
-            norm = norm_of(width) if placement == "pre" else None
-            super().__init__(vocabulary, width, layers, width, norm=norm, positions=True)
+        mixer = partial(LinearAttentionMixer, width, heads)
+        super().__init__(mixer, vocabulary, width, depth, seed, placement, feed_forward, positions=True)
 
 
 class FastWeights(NamedTuple):
@@ -139,7 +133,7 @@ class TTTLinearMixer(Module):
         return q, F.normalize(k, dim=-1), v, self.rate(x).sigmoid().transpose(1, 2)[..., None]
 
 
-class TTTLinear(SequenceModel):
+class TTTLinear(BlockModel):
     """`depth` blocks of test-time training with a linear inner model and a mini-batch of one token.
 
     State: the fast weights, depth x width x width / heads numbers, whatever the length.
@@ -156,11 +150,5 @@ class TTTLinear(SequenceModel):
         feed_forward: int | None = None,
         seed: int | np.random.Generator = 0,
     ) -> None:
-        hidden = 4 * width if feed_forward is None else feed_forward
-        with seeded(seed):
-            layers = [
-                Block(TTTLinearMixer(width, heads), width, placement=placement, feed_forward=hidden)
-                for _ in range(whole_number(depth, "depth", 1))
-            ]
-            norm = norm_of(width) if placement == "pre" else None
-            super().__init__(vocabulary, width, layers, width, norm=norm)
+        mixer = partial(TTTLinearMixer, width, heads)
+        super().__init__(mixer, vocabulary, width, depth, seed, placement, feed_forward)

@@ -5,6 +5,8 @@ Positions are told apart by sinusoids that are added, by rotations of queries an
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -13,6 +15,7 @@ from lib.checks import whole_number
 from lib.models.attention.patterns import FixedStride, Full, KeyValueCache, Pattern, Strided, Window, extended
 from lib.models.base import (
     Block,
+    BlockModel,
     Module,
     SequenceModel,
     State,
@@ -104,7 +107,7 @@ def turned(projected: Tensor, heads: int, start: int) -> Tensor:
     return torch.cat([both, parts[:, :, 2:]], dim=2).flatten(2)
 
 
-class _AttentionModel(SequenceModel):
+class _AttentionModel(BlockModel):
     """`depth` blocks of attention with one pattern; what the paper leaves open are named choices."""
 
     def __init__(
@@ -123,20 +126,9 @@ class _AttentionModel(SequenceModel):
     ) -> None:
         if positions not in POSITIONS:
             raise ValueError(f"positions: {', '.join(POSITIONS)} are allowed, got {positions!r}")
-        hidden = 4 * width if feed_forward is None else feed_forward
-        with seeded(seed):
-            layers = [
-                Block(
-                    Attention(width, heads, pattern, positions == ROTARY),
-                    width,
-                    placement=placement,
-                    feed_forward=hidden,
-                )
-                for _ in range(whole_number(depth, "depth", 1))
-            ]
-            norm = norm_of(width) if placement == "pre" else None
-            added = positions == ADDED
-            super().__init__(vocabulary, width, layers, width, norm=norm, positions=added, dropout=dropout, tied=tied)
+        mixer, added = partial(Attention, width, heads, pattern, positions == ROTARY), positions == ADDED
+        shape = (vocabulary, width, depth, seed, placement, feed_forward)
+        super().__init__(mixer, *shape, positions=added, dropout=dropout, tied=tied)
 
 
 class Transformer(_AttentionModel):

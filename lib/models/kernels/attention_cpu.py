@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lib.models.kernels.exponential import fast_exp
+from lib.models.kernels.exponential import ANY_ORDER, fast_exp
 from lib.models.kernels.lanes import copy
 
 LANES = 64  # positions side by side: whole vectors, a multiple of ROWS
 ROWS = 16  # positions that share one visit to the sums, a multiple of 4
-ANY_ORDER = {"contract", "nsz", "reassoc"}  # sums may be reordered; NaN and infinity keep their meaning
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]

@@ -10,12 +10,11 @@ import torch.nn.functional as F
 from numba import njit
 from torch import Tensor, nn
 
-from lib.models.kernels.exponential import fast_exp
+from lib.models.kernels.exponential import ANY_ORDER, fast_exp
 from lib.models.kernels.lanes import copy
 from lib.models.kernels.threads import numpy_arrays, refuse_second_derivatives, share
 
 BLOCK = 128  # channels of a piece
-ANY_ORDER = {"contract", "nsz", "reassoc"}  # sums may be reordered; NaN and infinity keep their meaning
 
 
 def depthwise(channels: int, kernel: int) -> Any:

@@ -12,7 +12,8 @@ from numba import types
 from numba.extending import overload
 
 # Rounding by adding and subtracting a large number must not be simplified away.
-KEEP_ORDER = {"contract", "nsz"}
+ANY_ORDER = {"contract", "nsz", "reassoc"}  # sums may be reordered; NaN and infinity keep their meaning
+KEEP_ORDER = ANY_ORDER - {"reassoc"}
 LN2 = Decimal(2).ln(Context(prec=50))
 
 

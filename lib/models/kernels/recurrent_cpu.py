@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lib.models.kernels.exponential import fast_sigmoid, fast_tanh
+from lib.models.kernels.exponential import ANY_ORDER, fast_sigmoid, fast_tanh
 from lib.models.kernels.lanes import (
     LANES,
     add_products,
@@ -34,7 +34,6 @@ from lib.models.kernels.lanes import (
 )
 
 CHUNK = 16  # times of a chunk: whatever the width, a sequence's numbers of so many times are whole vectors
-ANY_ORDER = {"contract", "nsz", "reassoc"}  # sums may be reordered; NaN and infinity keep their meaning
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)  # type: ignore[untyped-decorator]

@@ -6,7 +6,6 @@ import importlib
 import importlib.util
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,25 +16,12 @@ from numpy.typing import NDArray
 from lib.models.scoring import logarithms, token_rows
 from lib.processes.corpora.loading import CorpusUnavailable
 from lib.processes.corpora.model_files import model_file
+from lib.processes.corpora.tokens import Encoded
 
 Precision = Literal["float32", "bfloat16"]
 HEAD_CELLS = 2**21  # logits held at a time: 8 MiB, what a cache holds
 SMOLLM2 = ("smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
 PROBE = "It was a dark night, and the old man walked slowly down the road to the village where he had been born."
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """A text as tokens, and where in it each begins and ends."""
-
-    tokens: NDArray[np.int64]  # (length,)
-    places: NDArray[np.int64]  # (length,), characters before the token
-    ends: NDArray[np.int64]  # (length,), characters before what follows
-
-    def starts_at(self, characters: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Tokens that begin at one of these characters, or at the blank before it if they hold both."""
-        with_blank = np.isin(self.places + 1, characters) & (self.ends > self.places + 1)
-        return np.flatnonzero(np.isin(self.places, characters) | with_blank)
 
 
 class LanguageModel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lib.checks import whole_number
-from lib.models.base import Block, Module, SequenceModel, glorot_linear, norm_of, seeded
+from lib.models.base import BlockModel, Module, glorot_linear
 
 SPECTRA = ("complex", "real")
 SMALLEST_STEP, LARGEST_STEP = 1e-3, 1e-1  # of the initial time steps, as in Gu et al. (2022)
@@ -83,7 +84,7 @@ def _real(x: Tensor) -> Tensor:
     return x.real if x.is_complex() else x
 
 
-class DiagonalSSM(SequenceModel):
+class DiagonalSSM(BlockModel):
     """S4D (Gu et al. 2022): `depth` residual blocks of a diagonal state space model, a nonlinearity and a linear map.
 
     size: modes a channel, even if spectrum = "complex", where conjugate pairs share one complex number; or "real".
@@ -102,8 +103,4 @@ class DiagonalSSM(SequenceModel):
         spectrum: str = "complex",
         seed: int | np.random.Generator = 0,
     ) -> None:
-        with seeded(seed):
-            blocks = [
-                Block(DiagonalMixer(width, size, spectrum), width) for _ in range(whole_number(depth, "depth", 1))
-            ]
-            super().__init__(vocabulary, width, blocks, width, norm=norm_of(width))
+        super().__init__(partial(DiagonalMixer, width, size, spectrum), vocabulary, width, depth, seed)

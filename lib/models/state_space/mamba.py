@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lib.checks import whole_number
-from lib.models.base import Block, Module, SequenceModel, norm_of, seeded
+from lib.models.base import BlockModel, Module
 from lib.models.kernels.convolution import convolve, convolve_step, depthwise
 from lib.models.kernels.scan import selective_scan
 
@@ -75,7 +76,7 @@ class MambaMixer(Module):
         return decay * state + (dt * u)[..., None] * B[:, None]
 
 
-class Mamba(SequenceModel):
+class Mamba(BlockModel):
     """`depth` residual blocks of Mamba with RMS norm and no feed-forward, as in the paper.
 
     size: numbers of state an inner channel (16 there); kernel: of the convolution; expand: inner / outer width.
@@ -101,13 +102,8 @@ class Mamba(SequenceModel):
     ) -> None:
         for name, value in (("width", width), ("size", size), ("kernel", kernel), ("expand", expand)):
             whole_number(value, name, 1)
-        with seeded(seed):
-            layers = [
-                Block(MambaMixer(width, size, kernel, expand), width, rms=True)
-                for _ in range(whole_number(depth, "depth", 1))
-            ]
-            norm = norm_of(width, rms=True)
-            super().__init__(vocabulary, width, layers, width, norm=norm, dropout=dropout, tied=tied)
+        mixer = partial(MambaMixer, width, size, kernel, expand)
+        super().__init__(mixer, vocabulary, width, depth, seed, rms=True, dropout=dropout, tied=tied)
 
 
 def log_uniform(count: int, low: float, high: float) -> Tensor:

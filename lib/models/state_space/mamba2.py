@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lib.checks import whole_number
-from lib.models.base import Block, Module, SequenceModel, norm_of, seeded
+from lib.models.base import BlockModel, Module, norm_of
 from lib.models.kernels.convolution import convolve, convolve_step, depthwise
 from lib.models.kernels.scan import scalar_decay_scan
 from lib.models.state_space.mamba import LARGEST_STEP, SMALLEST_STEP, inverse_softplus, log_uniform
@@ -77,7 +78,7 @@ class Mamba2Mixer(Module):
         return self.out_proj(self.norm(y.flatten(-2) * F.silu(gate)))
 
 
-class Mamba2(SequenceModel):
+class Mamba2(BlockModel):
     """`depth` residual blocks of Mamba2 with RMS norm and no feed-forward.
 
     size: numbers of state a channel; head_width: channels a head, a divisor of expand x width. State: depth x (expand
@@ -101,9 +102,5 @@ class Mamba2(SequenceModel):
         sizes = {"width": width, "size": size, "kernel": kernel, "expand": expand, "head_width": head_width}
         for name, value in sizes.items():
             whole_number(value, name, 1)
-        with seeded(seed):
-            layers = [
-                Block(Mamba2Mixer(width, size, kernel, expand, head_width), width, rms=True)
-                for _ in range(whole_number(depth, "depth", 1))
-            ]
-            super().__init__(vocabulary, width, layers, width, norm=norm_of(width, rms=True))
+        mixer = partial(Mamba2Mixer, width, size, kernel, expand, head_width)
+        super().__init__(mixer, vocabulary, width, depth, seed, rms=True)

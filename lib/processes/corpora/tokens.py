@@ -220,8 +220,8 @@ def offsets_of(lengths: Iterable[int]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(np.fromiter(lengths, dtype=np.int64))]).astype(np.int64)
 
 
-class Pieces(NamedTuple):
-    """One document as tokens."""
+class Encoded(NamedTuple):
+    """A text as tokens, and where in it each begins and ends."""
 
     tokens: NDArray[np.int64]  # (length,)
     places: NDArray[np.int64]  # (length,), characters before the token
@@ -252,7 +252,7 @@ class BytePairs:
         symbols = (self._tokenizer.id_to_token(number) for number in range(self.vocabulary))
         self._bytes = np.array([len(symbol) for symbol in symbols])  # one printable character stands for a byte
 
-    def encode(self, text: str) -> Pieces:
+    def encode(self, text: str) -> Encoded:
         """Tokens of a text and their places. Raises ValueError if they do not hold every byte of it. O(length)."""
         found = self._tokenizer.encode(text)
         tokens = np.array(found.ids, dtype=np.int64)
@@ -260,4 +260,4 @@ class BytePairs:
         if held != needed:
             raise ValueError(f"the encoding leaves {needed - held} of {needed} bytes of the text without a token")
         offsets = np.array(found.offsets, dtype=np.int64).reshape(-1, 2)
-        return Pieces(tokens, offsets[:, 0], offsets[:, 1])
+        return Encoded(tokens, offsets[:, 0], offsets[:, 1])

@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lib.models.kernels.exponential import fast_exp
+from lib.models.kernels.exponential import ANY_ORDER, fast_exp
 from lib.models.kernels.lanes import copy
 
 BLOCK = 64  # channels of a piece: long for the vector units, short enough that few sequences occupy all cores
 LANES = 32  # compiled loops run over whole multiples of this many channels, the last ones empty
-ANY_ORDER = {"contract", "nsz", "reassoc"}  # sums may be reordered; NaN and infinity keep their meaning
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]

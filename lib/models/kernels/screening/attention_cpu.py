@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lib.models.kernels.exponential import fast_exp
-from lib.models.kernels.recurrent_cpu import ANY_ORDER
+from lib.models.kernels.exponential import ANY_ORDER, fast_exp
 
 LARGEST_SINGLE, LARGEST_DOUBLE = 21.0, 176.0  # of W_a s and U_a h: the product of both exponentials is finite
 

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lib.models.kernels.exponential import fast_tanh
+from lib.models.kernels.exponential import ANY_ORDER, fast_tanh
 from lib.models.kernels.lanes import LANES, copy
-from lib.models.kernels.recurrent_cpu import ANY_ORDER
 from lib.models.kernels.screening.cell_cpu import gates_back, next_of_lstm, products, sequences
 
 MARGIN = 1e-7  # above the threshold, and of the sum that weights are divided by

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lib.models.kernels.exponential import fast_sigmoid, fast_tanh
+from lib.models.kernels.exponential import ANY_ORDER, fast_sigmoid, fast_tanh
 from lib.models.kernels.lanes import LANES, copy, load, multiply, store
-from lib.models.kernels.recurrent_cpu import ANY_ORDER
 from lib.models.kernels.screening.attention_cpu import attend, attend_back, offer, squared_exponentials, times_of_slots
 
 PIECE = 16
