@@ -43,10 +43,11 @@ release: pages
 WORKERS = $(shell $(RUN) -c "import os; print(1 + (os.cpu_count() or 1))")
 UNIT = OMP_NUM_THREADS=1 $(RUN) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
+# The book first: its pages compile each kernel once, which tests at work side by side would each do for themselves.
 test: $(READY)
 	$(RUN) -m ruff check .
-	$(UNIT) -m "not browser"
 	$(RUN) -m lib book --profile smoke
+	$(UNIT) -m "not browser"
 	$(RUN) -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder -m browser tests/browser
 
 test-fast: $(READY)
