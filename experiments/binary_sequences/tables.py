@@ -151,7 +151,7 @@ def budget_table(found: Mapping[Network, Trainings], optimum: float) -> str:
 
     columns: list[Column] = [
         ("network", lambda row: row[0].name),
-        ("passes", lambda row: "{} → {}".format(*row[1])),
+        ("passes", lambda row: "{}\u00a0→\u00a0{}".format(*row[1])),
         ("seeds", lambda row: len(row[2])),
         ("excess (nats per sequence)", change(lambda run: above(run, optimum), ".2g")),
         (r"fitted $\xi$", change(lambda run: run.measured.xi, ".0f")),

@@ -147,7 +147,7 @@ def test_a_longer_budget_stands_beside_the_longest_that_is_at_most_half_of_it_at
     assert pairs is not None and pairs[0] == (30, 60)
     assert [(short.seed, long.seed) for short, long in pairs[1]] == [(0, 0), (2, 2)]
     (row,) = budget_table(found, OPTIMUM.value).splitlines()[2:]
-    assert "| 30 → 60 | 2 | 0.5 → 0.3, 0.7 → 0.2 |" in row and row.count("20 → 20") == 2
+    assert "| 30\u00a0→\u00a060 | 2 | 0.5 → 0.3, 0.7 → 0.2 |" in row and row.count("20 → 20") == 2
     for alone in (trained([0.5, 0.6, 0.7]), trained([0.5, 0.6, 0.7]) + trained([0.1], seeds=[3], epochs=60)):
         assert lengthened(trainings(alone)[RNN]) is None and not budget_table(trainings(alone), 0.5).splitlines()[2:]
     assert lengthened(Trainings({})) is None
