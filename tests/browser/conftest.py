@@ -188,6 +188,8 @@ def group(test: str) -> str:
 
 
 class ByPage(LoadScopeScheduling):  # type: ignore[misc]
+    """In place of the groups of xdist (`--dist loadgroup`), which pytest 9.2 does not see: it would not say so."""
+
     def _split_scope(self, nodeid: str) -> str:
         return group(nodeid)
 
