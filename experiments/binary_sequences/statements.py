@@ -13,15 +13,21 @@ from experiments.binary_sequences.plateaus import Trainings, best_starts, gate, 
 from experiments.binary_sequences.runs import Axis, Floats, Network, Networks, Runs, of_network, trained_runs
 from lib.information.intervals import Interval
 from lib.report import provenance
+from lib.report.claims import joined
 from lib.report.gate import Plateau, all_ways
-from lib.report.verdicts import decide, judge
+from lib.report.verdicts import DISSENT, Decision, decide, judge
 from lib.runs import store
 from lib.runs.definition import Experiment
 
-PRINTED, FORGET, PLATEAU = "as printed", "as printed with forget bias 1", "to plateau"
-"""The second is another reading of what is printed of LSTMs: biases start "at zero", or as Keras starts them."""
-FORGET_BIAS = {"lstm": "forget bias 1.0"}  # the variant of an architecture under that reading
+PRINTED, FORGET, BEFORE, PLATEAU = "as printed", "as printed with forget bias 1", "normalised before", "to plateau"
+"""The second is another reading of what is printed of LSTMs: biases start "at zero", or as Keras starts them. The third
+has Transformers that are normalised before each layer, where the implementation that the paper names does so after."""
+VARIANTS = {
+    PRINTED: {"transformer": "placement post"},
+    FORGET: {"lstm": "forget bias 1.0", "transformer": "placement post"},
+}  # of an architecture, if a condition has another than the family of `binary-printed`
 THERE = {"agrees": "the statement holds in every seed", "undecided": "it is undecided too"}
+SHOWN = {"agrees": "it holds", "differs": "it does not", "undecided": "open"}
 Numbers = Callable[[Mapping[str, Networks], int], Floats]
 """From networks by architecture and the number of seeds to one row for each case: (cases, seeds + 1)."""
 
@@ -64,7 +70,7 @@ class Statements:
             if condition == PLATEAU:
                 chosen[name] = best_starts(self.found, name, axis, width)
             else:
-                variant = FORGET_BIAS.get(name, "") if condition == FORGET else ""
+                variant = VARIANTS.get(condition, {}).get(name, "")
                 sizes: dict[str, Any] = {} if axis == "width" else {"width": width, "depth": None}
                 chosen[name] = dict(of_network(self.printed, name, variant=variant, **sizes))
         return chosen
@@ -93,12 +99,15 @@ class Statements:
         """Judge one statement under each condition; asked: bounds, note, paper, remark as for `judge`.
 
         conditions: by default as printed and to plateau, and of LSTMs as printed by either reading; what one reading
-        alone refutes is a remark.
+        alone refutes is a remark. What Transformers say that are normalised before each layer is a remark, made where
+        all sizes were trained so. Where seeds disagree as printed, the note tells what the best one says alone.
         sizes: of the networks that it speaks of, for all architectures or by architecture. Where the numbers have a row
         for every size, a statement about all of them agrees if all trainings reached a plateau, but differs already if
         those that did refute it; else it is told what those say that did.
         """
-        usual = (PRINTED, FORGET, PLATEAU) if FORGET_BIAS.keys() & set(names) else (PRINTED, PLATEAU)
+        usual: tuple[str, ...] = (PRINTED, PLATEAU)
+        for reading, architecture in ((FORGET, "lstm"), (BEFORE, "transformer")):
+            usual = (PRINTED, reading, PLATEAU) if architecture in names else usual
         for condition in usual if conditions is None else conditions:
             networks = self.networks(condition, axis)
             seeds = max([2, *(run.seed for name in names for runs in networks[name].values() for run in runs)]) + 1
@@ -108,13 +117,21 @@ class Statements:
                 plateau = all_ways(*(self.gate(name, own[name], axis) for name in names))
                 if not plateau.reached and not isinstance(sizes, Mapping) and len(rows) == len(sizes) > 1:
                     rows, plateau = self._by_size(rows, names, sizes, axis, asked)
-            told = PLATEAU if condition == PLATEAU else PRINTED
-            given: dict[str, Any] = {"part": f"{statement}, {condition}", "condition": told, "plateau": plateau}
-            if condition != PLATEAU and FORGET in usual:
+            trained = {PLATEAU: PLATEAU, BEFORE: ""}.get(condition, PRINTED)
+            given: dict[str, Any] = {"part": f"{statement}, {condition}", "condition": trained, "plateau": plateau}
+            if condition == BEFORE:
+                if np.isnan(rows).all(axis=1).any():
+                    continue  # not trained at every size
+                given["remark"] = True
+            elif condition != PLATEAU and FORGET in usual:
                 other = np.atleast_2d(numbers(self.networks(FORGET if condition == PRINTED else PRINTED, axis), seeds))
                 here, there = (decide(list(some), **_bounds(asked)).found for some in (rows, other))
                 alone = here == "differs" and there != "differs"
                 given["remark"] = asked.get("remark", False) or alone
+            if condition != PLATEAU and decide(list(rows), **_bounds(asked)) == Decision("undecided", DISSENT):
+                shown = decide([row[-1:] for row in rows], **_bounds(asked), fewest=1).found
+                told = f"the seed of smallest validation loss, as the paper shows it: {SHOWN[shown]}"
+                given["note"] = joined(asked.get("note", ""), told)
             judge(claim, rows, profile=self.profile, explanation=explanation, **{**asked, **given})
 
     def _by_size(

@@ -193,17 +193,22 @@ def updates_told(runs: Runs) -> str:
 
 def _who(task: str, runs: Runs, architectures: Iterable[str]) -> str:
     """Networks that solve a task in every seed, those that do in some or in none, and those that are not recorded."""
-    solved, others, missing = [], [], []
+    solved, others, failed, missing = [], [], [], []
     for architecture in architectures:
         own = of_network(runs, architecture)
         cells = {delay: best_recipe(_at(own, delay)) for delay in delays(own)}
         learnt = ", ".join(str(delay) for delay, some in cells.items() if _solved(some))
-        rest = ", ".join(f"T = {delay}: {seeds_told(some)}" for delay, some in cells.items() if not _solved(some))
+        partly: dict[bool, list[str]] = {True: [], False: []}
+        for delay, some in cells.items():
+            if not _solved(some):
+                partly[any(run.succeeded for run in some)].append(f"T = {delay}: {seeds_told(some)}")
+        rest, none = (", ".join(partly[there]) for there in (True, False))
         solved += [f"{NAMES[architecture]} (T = {learnt})"] if learnt else []
         others += [f"{NAMES[architecture]} ({rest})"] if rest else []
+        failed += [f"{NAMES[architecture]} ({none})"] if none else []
         missing += [] if cells else [NAMES[architecture]]
-    heads = ("solved in every seed by", "other recorded seeds that succeed:", f"{NOT_YET} recorded:")
-    groups = {head: ", ".join(some) for head, some in zip(heads, (solved, others, missing), strict=True)}
+    heads = ("solved in every seed by", "in some seeds by", "in none by", f"{NOT_YET} recorded:")
+    groups = {head: ", ".join(some) for head, some in zip(heads, (solved, others, failed, missing), strict=True)}
     return f"**{task}:** {'; '.join(f'{head} {some}' for head, some in groups.items() if some)}."
 
 

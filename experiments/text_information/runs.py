@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from experiments.text_information.models import NEUTRAL, Model
 from lib.information.documents.growth import ScalingFit, resampled_means, scaling_exponent
 from lib.models.catalogue import NAMES
+from lib.training import FitSettings
 
 EXPERIMENT = "text-information"
 ESTIMATORS = {"direct": "direct", "vclub": "vCLUB", "uncorrected": "direct, uncorrected"}
@@ -88,6 +90,17 @@ class TextRun:
     def family(self) -> str:
         """Architecture of a network trained here; "pretrained" otherwise."""
         return self.model.architecture if self.model.kind == "network" else "pretrained"
+
+    @property
+    def network(self) -> str:
+        """What is asked and of which network, but not how that was trained."""
+        model = {name: value for name, value in self.parameters["model"].items() if name != "fit"}
+        return json.dumps({**self.parameters, "model": model}, sort_keys=True)
+
+    @property
+    def epochs(self) -> int:
+        """Passes of the training, as planned; 0 for a model that others have trained."""
+        return FitSettings(**self.model.fit).epochs if self.model.kind == "network" else 0
 
     @property
     def characterwise(self) -> bool:
@@ -181,6 +194,24 @@ def variant_of(parameters: Record) -> str:
 def plain(runs: Iterable[TextRun]) -> list[TextRun]:
     """Those that are no variants."""
     return [run for run in runs if not run.variant]
+
+
+def longest_trained(runs: Sequence[TextRun]) -> list[TextRun]:
+    """Of a network that was trained for several numbers of epochs the longest training; all others as they are."""
+    most: dict[str, int] = {}
+    for run in runs:
+        most[run.network] = max(most.get(run.network, 0), run.epochs)
+    return [run for run in runs if run.epochs == most[run.network]]
+
+
+def trained_longer(runs: Sequence[TextRun]) -> list[TextRun]:
+    """The trainings of networks that were trained for several numbers of epochs, the shortest first."""
+    budgets: dict[str, set[int]] = {}
+    for run in runs:
+        budgets.setdefault(run.network, set()).add(run.epochs)
+    names = [run.network for run in runs]
+    several = [run for run in runs if len(budgets[run.network]) > 1]
+    return sorted(several, key=lambda run: (names.index(run.network), run.epochs))
 
 
 def trained_here(runs: Iterable[TextRun]) -> list[TextRun]:

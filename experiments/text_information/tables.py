@@ -30,6 +30,18 @@ def model_table(runs: Sequence[TextRun]) -> str:
     return table(columns, runs)
 
 
+def budget_table(runs: Sequence[TextRun]) -> str:
+    """Losses and exponents of the same network after fewer and more epochs."""
+    columns: list[Column] = [
+        MODEL,
+        ("epochs", lambda run: run.epochs),
+        ("tokens of training", _count("training_tokens")),
+        ("nats per character", lambda run: f"{run.loss:.3f}"),
+        *((rf"$\hat\beta$, {ESTIMATORS[key]}", partial(_exponent, estimator=key)) for key in ("direct", "vclub")),
+    ]
+    return table(columns, runs)
+
+
 def information_table(runs: Sequence[TextRun], estimators: Sequence[str] = ("direct", "vclub")) -> str:
     """Loss, estimates at the largest equal halves in nats, and exponents, all with 95 % intervals."""
     columns: list[Column] = [

@@ -170,7 +170,7 @@ def _execute(job: Job, half: Path, progress: bool, kernel: WaitingKernel | None)
 
 def _sparing_engine() -> str:
     """The name of papermill's engine with one difference: it writes the notebook every half minute and when it ends,
-    however it ends, and not before and after each cell, which took a sixth of the time of a build.
+    however it ends, and not before and after each cell, which took a tenth of the time of a build.
     """
     from papermill.engines import NBClientEngine, NotebookExecutionManager, papermill_engines
 

@@ -102,8 +102,9 @@ def checked_counts(counts: npt.ArrayLike, what: str = "counts") -> IntArray:
             raise ValueError(f"{what} contain {wrong}; counts are {type_of_counts}")
     if np.any(array < 0):
         raise ValueError(f"{what} contain {array.min()}; counts are {type_of_counts}")
-    if float(array.max()) * array.size >= 2.0**63 and float(array.sum(dtype=np.float64)) >= 2.0**63:
-        raise ValueError(f"{what} sum to {array.sum(dtype=np.float64):.3g}; the sum must stay below 2^63")
+    with np.errstate(over="ignore"):
+        if float(array.max()) * array.size >= 2.0**63 and (total := float(array.sum(dtype=np.float64))) >= 2.0**63:
+            raise ValueError(f"{what} sum to {total:.3g}; the sum must stay below 2^63")
     if not np.any(array):
         raise ValueError(f"{what} are all zero; at least one must be positive")
     return array.astype(np.int64)

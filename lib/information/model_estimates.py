@@ -30,13 +30,14 @@ class ModelEstimate:
     standard_error: float
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def direct_estimate(log_q_y_given_x: npt.ArrayLike, log_q_y: npt.ArrayLike) -> ModelEstimate:
     """Average of ln q(y|x) - ln q(y) over samples of p, in nats (L2M, Eq. 6).
 
     Its mean is I + KL(p_Y || q_Y) - KL(p_Y|X || q_Y|X): exact at q = p, otherwise neither an upper nor a lower bound.
 
     log_q_y_given_x, log_q_y: (n,) nats, the same sample at the same place, n >= 2. The standard error is that of
-    the paired differences. Raises ValueError for other shapes and for values that are not finite. O(n).
+    the paired differences. Raises ValueError for other shapes and for values or an average that are not finite. O(n).
     """
     conditional = _checked_samples(log_q_y_given_x, "log_q_y_given_x")
     marginal = _checked_samples(log_q_y, "log_q_y")
@@ -47,6 +48,7 @@ def direct_estimate(log_q_y_given_x: npt.ArrayLike, log_q_y: npt.ArrayLike) -> M
     return _average(conditional - marginal)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def vclub_estimate(
     log_q_joint: npt.ArrayLike, log_q_shuffled: npt.ArrayLike, partners: npt.ArrayLike | None = None
 ) -> ModelEstimate:
@@ -62,7 +64,7 @@ def vclub_estimate(
     else the two averages count as independent. Every y serves twice, in a true and in a strange pair. This
     dependence enters only if `partners` says it: partners[i] is the sample whose y stands in entry i of
     log_q_shuffled, a permutation without fixed points or 2-cycles. Raises ValueError for other shapes, NaN, +inf,
-    and partners that are no such permutation. O(n).
+    averages that overflow, and partners that are no such permutation. O(n).
     """
     joint = _checked_samples(log_q_joint, "log_q_joint")
     shuffled = _checked_samples(log_q_shuffled, "log_q_shuffled", lowest_allowed=True)
@@ -71,18 +73,24 @@ def vclub_estimate(
         return ModelEstimate(float("inf"), float("inf"))
     if joint.size != shuffled.size:
         variance = joint.var(ddof=1) / joint.size + shuffled.var(ddof=1) / shuffled.size
-        return ModelEstimate(float(joint.mean() - shuffled.mean()), float(np.sqrt(variance)))
+        return _finite(joint.mean() - shuffled.mean(), np.sqrt(variance))
     differences = joint - shuffled
     if order is None:
         return _average(differences)
     deviations = differences - differences.mean()
     shared = 2 * np.mean(deviations * deviations[order])
     variance = max(float(differences.var(ddof=1) + shared), 0.0) / differences.size
-    return ModelEstimate(float(differences.mean()), float(np.sqrt(variance)))
+    return _finite(differences.mean(), np.sqrt(variance))
 
 
 def _average(values: npt.NDArray[np.float64]) -> ModelEstimate:
-    return ModelEstimate(float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size)))
+    return _finite(values.mean(), values.std(ddof=1) / np.sqrt(values.size))
+
+
+def _finite(value: float, error: float) -> ModelEstimate:
+    if not np.isfinite([value, error]).all():
+        raise ValueError(f"samples: a finite average and standard error are needed, got {value:.3g}, {error:.3g}")
+    return ModelEstimate(float(value), float(error))
 
 
 def _checked_samples(values: npt.ArrayLike, what: str, lowest_allowed: bool = False) -> npt.NDArray[np.float64]:

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from lib.checks import plain_array
+from lib.checks import plain_array, whole_number
 from lib.information.counting.pairs import checked_sequences, pair_sums, relabel
 from lib.information.estimators import checked_counts, entropy, entropy_from_sums, find_estimator
 
@@ -75,9 +75,8 @@ def auto_mutual_information(
     rule = find_estimator(estimator)
     rows = checked_sequences(sequences)
     steps = checked_lags(lags, rows.shape[1])
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers = {workers}; at least 1 is needed")
-    sums, cells = pair_sums(relabel(rows), steps, rule, workers=workers, progress=progress)
+    threads = None if workers is None else whole_number(workers, "workers", 1)
+    sums, cells = pair_sums(relabel(rows), steps, rule, workers=threads, progress=progress)
     totals = rows.shape[0] * (rows.shape[1] - steps)
     entropies = entropy_from_sums(totals[:, np.newaxis], sums, cells, rule)
     return np.asarray(entropies[:, 0] + entropies[:, 1] - entropies[:, 2], dtype=np.float64)

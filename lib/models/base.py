@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lib.checks import generator, real_number, whole_number
-from lib.models.kernels.embedding import token_vectors
+from lib.models.kernels.embedding import refuse_unknown, token_vectors
 
 PLACEMENTS = ("pre", "post")
 
@@ -37,7 +38,7 @@ class SequenceModel(Module):
     Two forms of one function. Parallel: ``logits = model(tokens)``, (batch, time) -> (batch, time, vocabulary).
     Stepwise: ``state = model.initial_state(batch)``, then ``logits, state = model.step(token, state)`` with tokens
     (batch,) and logits (batch, vocabulary). A state is never changed in place, so that it can be kept and read again.
-    Tokens of another kind or shape, and a state of another batch, raise ValueError.
+    Tokens of another kind or shape, and a state of another batch or another network, raise ValueError.
     ``model.state_size(length)`` is how many real numbers the state of one sequence holds after `length` tokens.
 
     layers: each has forward (batch, time, width) -> the same shape, and initial_state(batch), step(x, state),
@@ -66,7 +67,9 @@ class SequenceModel(Module):
         super().__init__()
         self.vocabulary = whole_number(vocabulary, "vocabulary", 1)
         self.positions = positions
-        self.dropout = _share(dropout)
+        self.dropout = real_number(dropout, "dropout")
+        if not 0.0 <= self.dropout < 1.0:
+            raise ValueError(f"dropout: a share from 0 up to 1 is allowed, got {dropout!r}")
         self.embedding = nn.Embedding(vocabulary, embedding_size)
         self.layers = nn.ModuleList(layers)
         self.norm = nn.Identity() if norm is None else norm
@@ -109,7 +112,7 @@ class SequenceModel(Module):
         return []
 
     def _go_on(self, x: Tensor, state: State, times: int, through: Callable[..., Any]) -> tuple[Tensor, State]:
-        refuse_unfit(state, x)
+        self._refuse_unfit(state, x)
         position, after = state.position, list[Any]()
         if position is not None:
             x = x + sinusoids(torch.arange(position, position + times, device=x.device), x)
@@ -119,6 +122,27 @@ class SequenceModel(Module):
             after.append(kept)
         return self.head(self.norm(x)), State(tuple(after), position)
 
+    def _refuse_unfit(self, state: State, x: Tensor) -> None:
+        """Raise ValueError unless this is a state of this network, of as many sequences as x, (batch, ...), is."""
+        if not isinstance(state, State):
+            raise ValueError(f"state: one of initial_state or of a step is allowed, got {type(state).__name__}")
+        parts = (state.position, *state.layers)
+        fits = len(parts) == len(self._kinds) and all(map(isinstance, parts, self._kinds))
+        for layer, part in zip(self.layers, state.layers, strict=True) if fits else ():
+            tensors = [leaf for leaf in part if isinstance(leaf, Tensor)]
+            for rows in {leaf.shape[0] for leaf in tensors} - {x.shape[0]}:
+                raise ValueError(f"state: one batch is allowed, got tokens of {len(x)} sequences and a state of {rows}")
+            numbers = sum(leaf.shape[1:].numel() * (1 + leaf.is_complex()) for leaf in tensors)
+            fits = fits and numbers == layer.state_size(sum(leaf for leaf in part if isinstance(leaf, int)))
+        if not fits:
+            given = ", ".join(type(part).__name__ for part in state.layers)
+            raise ValueError(f"state: one of this network or of its like is allowed, got {given} of another")
+
+    @cached_property
+    def _kinds(self) -> list[type]:
+        start = self.initial_state(1)
+        return [type(part) for part in (start.position, *start.layers)]
+
     def _embed(self, tokens: Tensor, axes: int) -> Tensor:
         known = isinstance(tokens, Tensor)
         if not known or tokens.ndim != axes or tokens.numel() == 0 or tokens.dtype not in (torch.int64, torch.int32):
@@ -126,11 +150,7 @@ class SequenceModel(Module):
                 f"tokens: a tensor of whole numbers {'(batch, time)' if axes == 2 else '(batch,)'} is allowed, "
                 f"got {f'{tokens.dtype} of shape {tuple(tokens.shape)}' if known else type(tokens).__name__}"
             )
-        # On a GPU this check would wait for the device at every step; the embedding itself refuses there.
-        if tokens.device.type == "cpu":
-            least, largest = (int(end) for end in tokens.aminmax())
-            if least < 0 or largest >= self.vocabulary:
-                raise ValueError(f"tokens: 0 .. {self.vocabulary - 1} are in the vocabulary, got {least} .. {largest}")
+        refuse_unknown(tokens, self.vocabulary)  # on a GPU the embedding itself refuses
         x = token_vectors(tokens, self.embedding.weight)
         return x if self.scale == 1.0 else x * self.scale
 
@@ -162,19 +182,6 @@ class TiedHead(Module):
         return F.linear(x, self._tied_to[0].weight, self.bias)
 
 
-def refuse_unfit(state: State, x: Tensor) -> None:
-    """Raise ValueError unless this is the state of as many sequences as x, (batch, ...), comes from."""
-    if not isinstance(state, State):
-        raise ValueError(f"state: one of initial_state or of a step is allowed, got {type(state).__name__}")
-    for layer in state.layers:
-        for leaf in layer:
-            if isinstance(leaf, Tensor) and leaf.shape[0] != x.shape[0]:
-                raise ValueError(
-                    f"tokens, state: one batch is allowed, got tokens of {x.shape[0]} sequences and a state of "
-                    f"{leaf.shape[0]}"
-                )
-
-
 def read(layer: Module, x: Tensor, state: Any) -> tuple[Tensor, Any]:
     """What a layer makes of x (batch, time, width) from a state, and the state after it; by steps if it cannot else."""
     from_state = getattr(layer, "forward_from", None)
@@ -189,13 +196,6 @@ def stepped(layer: Module, x: Tensor, state: Any) -> tuple[Tensor, Any]:
         out, state = layer.step(now, state)
         outputs.append(out)
     return torch.stack(outputs, dim=1), state
-
-
-def _share(dropout: float) -> float:
-    share = real_number(dropout, "dropout")
-    if not 0.0 <= share < 1.0:
-        raise ValueError(f"dropout: a share from 0 up to 1 is allowed, got {dropout!r}")
-    return share
 
 
 def sinusoids(positions: Tensor, like: Tensor) -> Tensor:

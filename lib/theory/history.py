@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import operator
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -41,10 +40,7 @@ def history_state_size(model: Any, length: int) -> int:
     stated = getattr(model, "state_size", None)
     if not callable(stated):
         return counted_history_state_size(model, steps)
-    try:
-        return operator.index(stated(steps))
-    except TypeError as error:
-        raise ValueError(f"state_size: a whole number is allowed, got {stated(steps)!r}") from error
+    return whole_number(stated(steps), "state_size", 0)
 
 
 def counted_history_state_size(model: Any, length: int) -> int:
@@ -138,11 +134,17 @@ def canonical_correlations(covariance: ArrayLike, first: ArrayLike, second: Arra
 
     If what the first group tells about the second passes through m numbers linearly, at most m of them are not zero;
     for Gaussians I = -1/2 sum ln(1 - r^2). covariance (n, n), first and second: index arrays without overlap. Raises
-    ValueError unless both groups have a positive definite covariance. Cost O(n^3).
+    ValueError unless the covariance is symmetric, up to rounding, and that of both groups positive definite. Cost
+    O(n^3).
     """
     matrix = real_array(covariance, "covariance")
+    square, slack = matrix.ndim == 2 and len(matrix) == matrix.shape[1], 1e-8 * np.abs(matrix).max(initial=0.0)
+    if not square or not np.all(np.abs(matrix - matrix.T) <= slack):  # NaN fails too
+        raise ValueError(f"covariance: a symmetric matrix (n, n) is allowed, got {covariance!r}")
     left, right = plain_array(first, "first"), plain_array(second, "second")
     try:
+        if np.intersect1d(*(np.arange(len(matrix))[group] for group in (left, right))).size:
+            raise ValueError("first and second share a variable")
         roots = [cholesky(matrix[np.ix_(group, group)], lower=True) for group in (left, right)]
     except (np.linalg.LinAlgError, IndexError, ValueError) as error:
         raise ValueError(f"covariance: positive definite blocks of both groups are allowed: {error}") from error

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm.auto import tqdm
 
 from lib.checks import generator, real_number, whole_number
+from lib.training.tasks import evaluating
 
 
 def generate(
@@ -46,10 +47,9 @@ def generate(
     prompts = _prompts(model.vocabulary, rows, steps, first, uniform)
     tokens = np.empty((rows, steps), dtype=np.uint8 if model.vocabulary <= 256 else np.int64)
     tokens[:, : prompts.shape[1]] = prompts
-    was_training = model.training
-    model.eval()
     starts = range(0, rows, size)
-    with torch.no_grad(), tqdm(total=len(starts) * steps, unit="step", desc="generating", disable=not progress) as bar:
+    total = len(starts) * steps
+    with evaluating(model), tqdm(total=total, unit="step", desc="generating", disable=not progress) as bar:
         for start in starts:
             some = slice(start, start + size)
             places = range(0, steps, half or steps)
@@ -59,7 +59,6 @@ def generate(
                     seen = slice(max(0, place - (half or 0)), stop)
                     given = max(place, prompts.shape[1]) - seen.start
                     _continue(model, tokens[some, seen], uniform[some, seen], given, temperature, device, bar)
-    model.train(was_training)
     return tokens
 
 

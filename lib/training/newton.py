@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from lib.checks import real_number
+from lib.models.kernels.embedding import refuse_unknown
 from lib.models.recurrent.basic import RecurrentLayer
+from lib.training.tasks import sequences_of_tokens
 
 PIECE = 500  # sequences at once
 START, LEAST, MOST = 0.01, 1e-7, 1e6  # of the damping
@@ -30,12 +33,16 @@ class LevenbergMarquardt:
     third after a step that gained more than 0.7 of what the quadratic form promised, doubles below 0.3, and below 0.1
     the step is taken back and mu grows fourfold (Marquardt 1963).
     sequences: tokens (n, length), all from one distribution, first token given. Raises ValueError for networks that are
-    not a plain stack of `VanillaRNN` or `LSTM` layers. Nothing is drawn at random. Cost per step: a parallel pass
-    forward and back, n P^2 multiplications for P parameters, P^3 for the eigenvectors of F, a forward pass per trial.
+    not a plain stack of `VanillaRNN` or `LSTM` layers, other arrays, and a damping not above 0. Nothing is drawn at
+    random. Cost per step: a parallel pass forward and back, n P^2 multiplications for P parameters, P^3 for the
+    eigenvectors of F, a forward pass per trial.
     """
 
-    def __init__(self, sequences: NDArray[Any], damping: float = START) -> None:
-        self.sequences, self.damping = sequences, damping
+    def __init__(self, sequences: ArrayLike, damping: float = START) -> None:
+        self.sequences = sequences_of_tokens(sequences, "sequences", None)
+        self.damping = real_number(damping, "damping")
+        if not self.damping > 0.0:
+            raise ValueError(f"damping: numbers > 0 are allowed, got {damping!r}")
 
     def step(self, model: Any) -> tuple[float, bool]:
         """One step in place; the mean loss of a sequence before it, nats, and whether any step lowered that.
@@ -83,6 +90,7 @@ class LevenbergMarquardt:
         return total / count, first / count, second / count
 
     def _pieces(self, model: Any) -> Iterator[Tensor]:
+        refuse_unknown(torch.from_numpy(self.sequences), model.vocabulary)
         device = next(iter(model.parameters())).device
         for start in range(0, len(self.sequences), PIECE):
             yield torch.from_numpy(self.sequences[start : start + PIECE]).to(device).long()
@@ -94,11 +102,12 @@ def sequence_gradients(model: Any, tokens: Tensor) -> tuple[Tensor, Tensor]:
     What enters the gates of a layer has a gradient delta_t at every step; those of its weights are sums over t of
     delta_t times what they act on. Numbers that are zero, added to the gates, have that gradient: all that is needed
     is one pass forward and back through the layers as they are, whatever their kernels. Raises ValueError for another
-    network than `VanillaRNN` and `LSTM`, and for dropout or tied weights.
+    network than `VanillaRNN` and `LSTM`, for dropout or tied weights, and for tokens outside the vocabulary.
     """
     plain = isinstance(model.norm, torch.nn.Identity) and isinstance(model.head, torch.nn.Linear)
     if not plain or model.dropout or not all(isinstance(layer, RecurrentLayer) for layer in model.layers):
         raise ValueError(f"an RNN or LSTM without dropout and tied weights is allowed, got {type(model).__name__}")
+    refuse_unknown(tokens, model.vocabulary)
     given = tokens[:, :-1]
     embedded = model.embedding.weight.detach()[given].requires_grad_()
     hidden, passed = embedded, []

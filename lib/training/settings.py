@@ -32,17 +32,17 @@ class FitSettings(BaseModel):
     each on all training data at once (`lib.training.newton`), for small recurrent networks; `epochs` may then be 0.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     optimizer: Literal["rmsprop", "adam", "adamw", "sgd"] = "rmsprop"
-    learning_rate: float = Field(1e-3, gt=0, allow_inf_nan=False)
+    learning_rate: float = Field(1e-3, gt=0)
     schedule: Literal["constant", "cosine"] = "constant"
     final_fraction: float = Field(1 / 32, ge=0, le=1)
     warm_up: int = Field(0, ge=0)
     batch: int = Field(50, ge=1)
     epochs: int = Field(200, ge=0)
     patience: int | None = Field(5, ge=1)
-    clip: float | None = Field(0.25, gt=0)
+    clip: float | None = Field(0.25, gt=0, allow_inf_nan=True)
     clip_by: Literal["norm", "value"] = "norm"
     weight_decay: float = Field(0.0, ge=0)
     beta2: float = Field(0.999, ge=0, lt=1)
@@ -56,6 +56,8 @@ class FitSettings(BaseModel):
     newton: int = Field(0, ge=0, exclude_if=lambda value: value == 0)
 
     def __init__(self, **values: Any) -> None:
+        if truths := [name for name, value in values.items() if isinstance(value, bool)]:
+            raise ValueError(f"settings of a fit: {', '.join(truths)}: no truth value is allowed, got one")
         try:
             super().__init__(**values)
         except ValidationError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -11,7 +12,8 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from lib.checks import whole_number
+from lib.checks import plain_array, whole_number
+from lib.models.kernels.embedding import refuse_unknown
 
 # streams of random numbers: for all seeds the same, of one seed and epoch, of one seed and update
 FIXED, FRESH, NOISE, RESETS = 1, 2, 3, 4
@@ -66,6 +68,7 @@ class CarryingTask(Task, Protocol):
         ...
 
 
+@runtime_checkable
 class LabelSource(Protocol):
     """Where `StepLabels` has its sequences from."""
 
@@ -84,7 +87,7 @@ class NextToken:
 
     training, validation: whole numbers (n, length), two or more tokens long. The first token is given, not
     predicted: there is no begin-of-sequence token. The order of rows is drawn anew in every epoch from seed and epoch.
-    Raises ValueError for other arrays and for tokens outside the vocabulary, if that is given.
+    Raises ValueError for other arrays and for tokens outside the vocabulary, of the network if none is given.
     """
 
     def __init__(
@@ -93,18 +96,21 @@ class NextToken:
         self.training = sequences_of_tokens(training, "training", vocabulary)
         self.validation = sequences_of_tokens(validation, "validation", vocabulary)
         self.seed = whole_number(seed, "seed", 0)
+        self._largest = max(int(self.training.max()), int(self.validation.max()))
 
     def steps(self, batch: int) -> int:
-        return -(-len(self.training) // batch)
+        return -(-len(self.training) // whole_number(batch, "batch", 1))
 
     def batches(self, batch: int, epoch: int, device: torch.device) -> Iterator[Tensor]:
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.training))
-        for start in range(0, len(order), batch):
+        for start in range(0, len(order), whole_number(batch, "batch", 1)):
             yield torch.from_numpy(self.training[order[start : start + batch]]).to(device)
 
     def loss(self, model: Any, batch: Tensor) -> Tensor:
         tokens = batch.long()
-        return mean_loss(model(tokens[:, :-1]), tokens[:, 1:])
+        logits = model(tokens[:, :-1])
+        refuse_unknown(self._largest, logits.shape[-1])
+        return mean_loss(logits, tokens[:, 1:])
 
     def validation_loss(self, model: Any, device: torch.device) -> float:
         return float(position_losses(model, self.validation, device=device).mean())
@@ -116,7 +122,8 @@ class StepLabels:
     Inputs and targets are different numbers, and every batch is drawn anew from `source`: the batches of an epoch, one
     for each of its `updates`, depend on seed and epoch alone. Evaluated is on `validation` sequences that no seed
     changes and none trains on; its accuracy is that at the steps `scored` (from 0; all by default). A model may have
-    more outputs than there are classes: those behind them are not used. Raises ValueError for sizes below one.
+    more outputs than there are classes: those behind them are not used. Raises ValueError for sizes below one and what
+    `label_scores` refuses.
     """
 
     def __init__(
@@ -128,11 +135,14 @@ class StepLabels:
         validation: int = 1000,
         scored: ArrayLike | None = None,
     ) -> None:
+        if not isinstance(source, LabelSource):
+            raise ValueError(f"source: one with classes and sample(n, seed) is allowed, got {source!r}")
         self.source, self.seed = source, whole_number(seed, "seed", 0)
         self.updates = whole_number(updates, "updates", 1)
         fixed = np.random.default_rng([0, 0, FIXED])
-        self.inputs, self.targets = source.sample(whole_number(validation, "validation", 1), fixed)
-        self.scored = scored
+        drawn = source.sample(whole_number(validation, "validation", 1), fixed)
+        self.inputs, self.targets = labelled(*drawn, source.classes)
+        self.scored = scored_steps(scored, self.inputs.shape[1])
 
     def steps(self, batch: int) -> int:
         return self.updates
@@ -140,7 +150,7 @@ class StepLabels:
     def batches(self, batch: int, epoch: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor]]:
         random = np.random.default_rng([self.seed, epoch, FRESH])
         for _ in range(self.updates):
-            inputs, targets = self.source.sample(batch, random)
+            inputs, targets = labelled(*self.source.sample(batch, random), self.source.classes)
             yield torch.from_numpy(inputs).to(device), torch.from_numpy(targets).to(device)
 
     def loss(self, model: Any, batch: tuple[Tensor, Tensor]) -> Tensor:
@@ -166,23 +176,55 @@ def label_scores(
 ) -> Evaluation:
     """Mean of -ln Q(y_t | x_1 .. x_t) over all steps, nats, and the accuracy of the likeliest class where it counts.
 
-    inputs, targets: whole numbers (n, length). scored: steps that count, from 0; all by default. Cost one parallel
-    pass.
+    inputs, targets: whole numbers (n, length). scored: steps that count, from 0; all by default. Raises ValueError for
+    other shapes, targets that are no classes, steps that are not there, and a mask of steps. Cost one parallel pass.
     """
-    given, wanted = np.asarray(inputs), np.asarray(targets)
-    steps = torch.as_tensor(np.arange(given.shape[1]) if scored is None else np.asarray(scored), device=device)
+    given, wanted = labelled(inputs, targets, classes)
+    rows = whole_number(batch, "batch", 1)
+    steps = torch.from_numpy(scored_steps(scored, given.shape[1])).to(device)
     total = torch.zeros((), dtype=torch.float64, device=device)
     right = torch.zeros((), dtype=torch.int64, device=device)
-    was_training = model.training
-    model.eval()
-    with torch.no_grad():
-        for start in range(0, len(given), batch):
-            labels = torch.from_numpy(wanted[start : start + batch]).to(device)
-            logits = label_logits(model, torch.from_numpy(given[start : start + batch]).to(device), classes)
+    with evaluating(model):
+        for start in range(0, len(given), rows):
+            labels = torch.from_numpy(wanted[start : start + rows]).to(device)
+            logits = label_logits(model, torch.from_numpy(given[start : start + rows]).to(device), classes)
             total += F.cross_entropy(logits.transpose(1, 2), labels, reduction="none").double().sum()
             right += (logits[:, steps].argmax(dim=-1) == labels[:, steps]).sum()
-    model.train(was_training)
     return Evaluation(float(total) / wanted.size, float(right) / (len(wanted) * len(steps)))
+
+
+def labelled(inputs: ArrayLike, targets: ArrayLike, classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Inputs and targets (n, length) as torch can hold them; ValueError for others, and for targets of no class."""
+    given, wanted = plain_array(inputs, "inputs"), plain_array(targets, "targets")
+    for name, array in (("inputs", given), ("targets", wanted)):
+        if array.dtype.kind not in "iu" or array.ndim != 2 or array.size == 0 or array.shape != given.shape:
+            found = f"{array.dtype} of {array.shape}"
+            raise ValueError(
+                f"{name}: whole numbers (n, length), inputs and targets of one shape, are allowed, got {found}"
+            )
+    if wanted.min() < 0 or wanted.max() >= classes:
+        raise ValueError(f"targets: 0 .. {classes - 1} are allowed, got {wanted.min()} .. {wanted.max()}")
+    return np.ascontiguousarray(given, np.int64), np.ascontiguousarray(wanted, np.int64)
+
+
+def scored_steps(scored: ArrayLike | None, length: int) -> NDArray[np.int64]:
+    """The steps that count, all if None; ValueError unless whole numbers (n >= 1,) among 0 .. length - 1, no mask."""
+    steps = np.arange(length) if scored is None else plain_array(scored, "scored")
+    if steps.ndim != 1 or steps.dtype.kind not in "iu" or not steps.size or steps.min() < 0 or steps.max() >= length:
+        raise ValueError(f"scored: a list of steps among 0 .. {length - 1} is allowed, got {scored!r}")
+    return np.ascontiguousarray(steps, np.int64)
+
+
+@contextlib.contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """The model in evaluation mode, without gradients; afterwards in the mode it was in, whatever happened."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(was_training)
 
 
 def label_logits(model: Any, inputs: Tensor, classes: int) -> Tensor:
@@ -197,8 +239,10 @@ def mean_loss(logits: Tensor, tokens: Tensor) -> Tensor:
     """Mean of -ln softmax(logits)[token], nats: logits (batch, time, vocabulary), tokens (batch, time).
 
     Of two symbols it is the loss of a logistic regression on the difference of their logits, which torch computes for
-    neighbouring numbers at once; a softmax over an axis of two takes longer than a small network.
+    neighbouring numbers at once; a softmax over an axis of two takes longer than a small network. ValueError for tokens
+    outside the vocabulary, but on a GPU, where whoever made the batch has to look.
     """
+    refuse_unknown(tokens, logits.shape[-1])
     if logits.shape[-1] == 2:
         odds = logits[..., 1] - logits[..., 0]
         return F.binary_cross_entropy_with_logits(odds, tokens.to(odds.dtype))
@@ -212,29 +256,26 @@ def position_losses(
 
     sequences: tokens (n, length). Cost one parallel pass.
     """
-    data = sequences_of_tokens(sequences, "sequences", None)
-    total = torch.zeros(data.shape[1] - 1, dtype=torch.float64, device=device)
-    training = model.training
-    model.eval()
-    with torch.no_grad():
-        for start in range(0, len(data), batch):
-            tokens = torch.from_numpy(data[start : start + batch]).to(device).long()
+    data, rows = sequences_of_tokens(sequences, "sequences", None), whole_number(batch, "batch", 1)
+    total, largest = torch.zeros(data.shape[1] - 1, dtype=torch.float64, device=device), int(data.max())
+    with evaluating(model):
+        for start in range(0, len(data), rows):
+            tokens = torch.from_numpy(data[start : start + rows]).to(device).long()
             logits = model(tokens[:, :-1])
+            refuse_unknown(largest, logits.shape[-1])
             total += F.cross_entropy(logits.transpose(1, 2), tokens[:, 1:], reduction="none").double().sum(dim=0)
-    model.train(training)
     return np.asarray(total.cpu().numpy() / len(data))
 
 
 def sequences_of_tokens(given: ArrayLike, name: str, vocabulary: int | None) -> NDArray[Any]:
     """The array (n, length) in a type torch can hold, or ValueError."""
-    array = np.asarray(given)
+    array = plain_array(given, name)
     if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] < 2 or array.dtype.kind not in "iu":
         raise ValueError(
             f"{name}: whole numbers of shape (n >= 1, length >= 2) are allowed, got {array.dtype} of {array.shape}"
         )
     low, high = int(array.min()), int(array.max())
     if low < 0 or (vocabulary is not None and high >= vocabulary):
-        raise ValueError(
-            f"{name}: tokens 0 .. {'' if vocabulary is None else vocabulary - 1} are allowed, got {low} .. {high}"
-        )
-    return array if array.dtype == np.uint8 else array.astype(np.int64)
+        allowed = "of at least 0" if vocabulary is None else f"0 .. {vocabulary - 1}"
+        raise ValueError(f"{name}: tokens {allowed} are allowed, got {low} .. {high}")
+    return np.ascontiguousarray(array) if array.dtype == np.uint8 else array.astype(np.int64)

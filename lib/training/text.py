@@ -10,8 +10,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from lib.checks import real_number, whole_number
-from lib.training.tasks import RESETS, mean_loss, sequences_of_tokens
+from lib.checks import plain_array, real_number, whole_number
+from lib.models.kernels.embedding import refuse_unknown
+from lib.training.tasks import RESETS, evaluating, mean_loss, sequences_of_tokens
 
 
 class Window(NamedTuple):
@@ -73,8 +74,9 @@ class CarriedText:
         reading: Reading = ONWARDS,
     ) -> None:
         self.reading = reading
-        self.training = sequences_of_tokens(np.asarray(training)[None], "training", vocabulary)[0]
-        self.validation = sequences_of_tokens(np.asarray(validation)[None], "validation", vocabulary)[0]
+        self.training = sequences_of_tokens(plain_array(training, "training")[None], "training", vocabulary)[0]
+        self.validation = sequences_of_tokens(plain_array(validation, "validation")[None], "validation", vocabulary)[0]
+        self._largest = int(self.training.max())
         self.window, self.seed = whole_number(window, "window", 1), whole_number(seed, "seed", 0)
         if not 0.0 <= real_number(reset, "reset") <= 1.0:
             raise ValueError(f"reset: a probability is allowed, got {reset!r}")
@@ -88,7 +90,7 @@ class CarriedText:
         return self._windows(batch) if self.updates is None else self.updates
 
     def batches(self, batch: int, epoch: int, device: torch.device) -> Iterator[Window]:
-        rows, steps, windows = self._cut(batch), self.steps(batch), self._windows(batch)
+        steps, rows, windows = self.steps(batch), self._cut(batch), self._windows(batch)
         for step in range(epoch * steps, (epoch + 1) * steps):
             place = step % windows
             start = place * self.window
@@ -103,6 +105,7 @@ class CarriedText:
         if batch.fresh or self._state is None:
             self._state = self.reading.empty(model, len(batch.tokens))
         logits, after = self.reading.on(model, batch.tokens[:, :-1], self._state)
+        refuse_unknown(self._largest, logits.shape[-1])
         # In one piece, as a checkpoint gives it back: products of a strided view may round differently.
         self._state = changed(after, lambda part: part.detach().contiguous())
         return mean_loss(logits, batch.tokens[:, 1:])
@@ -141,18 +144,17 @@ def text_loss(
     window: tokens that are read at once, which with `Onwards` changes nothing but memory. What is left behind
     the last whole window is not scored.
     """
-    pieces = _rows_of(np.asarray(text), rows, window, "text")
-    was_training = model.training
-    model.eval()
-    total, count = torch.zeros((), dtype=torch.float64, device=device), 0
-    with torch.no_grad():
+    tokens = sequences_of_tokens(plain_array(text, "text")[None], "text", None)[0]
+    pieces = _rows_of(tokens, whole_number(rows, "rows", 1), whole_number(window, "window", 1), "text")
+    total, count, largest = torch.zeros((), dtype=torch.float64, device=device), 0, int(tokens.max())
+    with evaluating(model):
         state = reading.empty(model, rows)
         for start in range(0, pieces.shape[1] - window, window):
-            tokens = torch.from_numpy(pieces[:, start : start + window + 1]).to(device).long()
-            logits, state = reading.on(model, tokens[:, :-1], state)
-            total += mean_loss(logits, tokens[:, 1:]).double()
+            batch = torch.from_numpy(pieces[:, start : start + window + 1]).to(device).long()
+            logits, state = reading.on(model, batch[:, :-1], state)
+            refuse_unknown(largest, logits.shape[-1])
+            total += mean_loss(logits, batch[:, 1:]).double()
             count += 1
-    model.train(was_training)
     return float(total) / count
 
 

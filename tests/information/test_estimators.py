@@ -216,3 +216,8 @@ def test_unknown_estimators_and_wrong_shapes_are_refused_by_name() -> None:
     for shape in ((4,), (2, 2, 1)):
         with pytest.raises(ValueError, match="two dimensions"):
             mutual_information(np.ones(shape, dtype=int))
+
+
+def test_counts_whose_sum_overflows_are_refused() -> None:
+    with np.errstate(over="raise"), pytest.raises(ValueError, match="sum to inf; the sum must stay below"):
+        entropy([1e308, 1e308])

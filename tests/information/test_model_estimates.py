@@ -165,3 +165,13 @@ def test_bad_pairing_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="2-cycle"):
         vclub_estimate([1.0, 2.0], [1.0, 2.0], [1, 0])
     assert vclub_estimate(three, three, [1, 2, 0]).value == 0.0
+
+
+@pytest.mark.parametrize("joint", [[1e308] * 3, [1e200, 0.0, 0.0]])
+def test_averages_that_overflow_are_refused(joint: list[float]) -> None:
+    lowest = [-value for value in joint]
+    for call in (direct_estimate, vclub_estimate, lambda a, b: vclub_estimate(a, b, [1, 2, 0])):
+        with pytest.raises(ValueError, match="a finite average and standard error are needed"):
+            call(joint, lowest)
+    with pytest.raises(ValueError, match="a finite average"):
+        vclub_estimate(joint, lowest[:2])

@@ -294,3 +294,24 @@ def test_tokens_outside_the_vocabulary_or_of_another_shape_are_refused() -> None
         model.initial_state(0)
     with pytest.raises(ValueError, match="length"):
         model.state_size(-1)
+
+
+def test_a_state_of_another_network_is_refused() -> None:
+    given = {name: create(name, 3, 8).initial_state(2) for name in ("rnn", "lstm", "transformer", "mem_lstm", "mamba")}
+    given["wide"], given["deep"] = create("lstm", 3, 16).initial_state(2), create("lstm", 3, 8, 2).initial_state(2)
+    token, refused = torch.zeros(2, dtype=torch.int64), "state: one of this network or of its like"
+    for name, others in (("goru", {"lstm", "transformer"}), ("lstm", set(given) - {"lstm"}), ("mem_rnn", {"mem_lstm"})):
+        model = create(name, 3, 8)
+        for other in others:
+            for form, tokens_read in ((model.step, token), (model.forward_from, token[:, None])):
+                with pytest.raises(ValueError, match=refused):
+                    form(tokens_read, given[other])
+    with pytest.raises(ValueError, match=refused):
+        create("transformer", 3, 8).step(token, given["transformer"]._replace(position=None))
+    with pytest.raises(ValueError, match=refused):
+        LearnedPositionTransformer(3, 8).step(token, given["rnn"])
+
+
+def test_mamba2_has_heads_at_every_width() -> None:
+    for width, heads in ((32, 1), (64, 2), (48, 3), (8, 1), (5, 5)):
+        assert create("mamba2", 2, width).layers[0].mixer.heads == heads

@@ -13,7 +13,7 @@ import torch
 
 from lib.models import ARCHITECTURES, LSTM, VanillaRNN, create
 from lib.report import claims
-from lib.theory.history import counted_history_state_size, history_state_size
+from lib.theory.history import canonical_correlations, counted_history_state_size, history_state_size
 from tests.models.test_interface import VARIANTS, build
 
 LENGTHS = [1, 2, 3, 4, 5, 17]
@@ -220,3 +220,20 @@ def test_other_counts_of_parameters_fail_the_claim() -> None:
     claims.check("shen-params", parameters(32), 1190, 0)
     with pytest.raises(claims.ClaimFailed):
         claims.check("shen-params", parameters(33), 1190, 0)
+
+
+def test_a_size_below_nothing_and_groups_that_share_a_variable_are_refused() -> None:
+    class Less(NumpyRNN):
+        def state_size(self, length: int) -> int:
+            return -3
+
+    with pytest.raises(ValueError, match="state_size: "):
+        history_state_size(Less(), 4)
+    covariance = np.eye(3) + 0.2
+    for second in ([1], [-2]):
+        with pytest.raises(ValueError, match="share a variable"):
+            canonical_correlations(covariance, [0, 1], second)
+    covariance[0, 1] += 1e-6
+    for wrong in (covariance, covariance[:2], np.full((3, 3), np.nan)):
+        with pytest.raises(ValueError, match="covariance: a symmetric matrix"):
+            canonical_correlations(wrong, [0], [1])

@@ -189,3 +189,18 @@ def test_another_task_and_no_epochs_at_all_are_refused():
         fit(create("rnn", 10, 3), task, FitSettings(epochs=1, newton=1), progress=False)
     with pytest.raises(ValueError, match="epochs: at least 1 without steps of second order, got 0"):
         FitSettings(epochs=0)
+
+
+def test_other_tokens_and_dampings_are_refused():
+    model, data = network(*NETWORKS[0]), np.array([[0, 1, 0, 7]])
+    for asked in (
+        lambda: sequence_gradients(model, torch.from_numpy(data)),
+        lambda: LevenbergMarquardt(data).loss(model),
+    ):
+        with pytest.raises(ValueError, match=r"tokens: 0 \.\. 1 are in the vocabulary, got 0 \.\. 7"):
+            asked()
+    for damping in (float("nan"), 0.0, -1.0):
+        with pytest.raises(ValueError, match="damping: "):
+            LevenbergMarquardt(chains(2, 5, 0), damping)
+    with pytest.raises(ValueError, match="sequences: "):
+        LevenbergMarquardt(chains(2, 5, 0)[0])

@@ -253,3 +253,53 @@ def test_settings_that_came_later_are_no_part_of_older_checkpoints(tmp_path):
 def test_other_settings_are_refused(given):
     with pytest.raises(ValueError, match=next(iter(given))):
         FitSettings(**given)
+
+
+def test_scored_steps_shapes_and_classes_that_are_not_there_are_refused_by_name():
+    (x, y), model = TASK.sample(5, 0), Told(np.zeros((TASK.vocabulary, TASK.classes)))
+    for scored in (np.arange(4) == 3, [99], [4], [-1], [], [0.5], [[0]]):
+        with pytest.raises(ValueError, match="scored: "):
+            label_scores(model, x, y, TASK.classes, scored=scored)
+        with pytest.raises(ValueError, match="scored: "):
+            StepLabels(TASK, validation=3, scored=scored)
+    for inputs, targets in ((x[:3], y), (x, y[:3]), (x, y[:, :2]), (x, 1.0 * y), (x, y + TASK.classes), (x, y - 1)):
+        with pytest.raises(ValueError, match="targets: "):
+            label_scores(model, inputs, targets, TASK.classes)
+    for inputs in (x[:0], x[0], 1.0 * x, [[0], [1, 2]]):
+        with pytest.raises(ValueError, match="inputs: "):
+            label_scores(model, inputs, y, TASK.classes)
+    for batch in (0, -1, 2.5):
+        with pytest.raises(ValueError, match="batch: "):
+            label_scores(model, x, y, TASK.classes, batch=batch)
+    with pytest.raises(ValueError, match="source: "):
+        StepLabels(None)
+
+
+def test_labels_of_any_memory_order_and_type_are_taken():
+    (x, y), model = TASK.sample(5, 0), network()
+    expected = label_scores(model, x[::-1].copy(), y[::-1].copy(), TASK.classes)
+    assert label_scores(model, x[::-1], y[::-1], TASK.classes) == expected
+    assert label_scores(model, x[::-1].astype(np.uint8), y[::-1].astype(np.int32), TASK.classes) == expected
+
+
+def test_a_source_that_draws_what_is_no_class_is_refused():
+    class Wrong:
+        classes = 2
+
+        def sample(self, n, seed):
+            return np.zeros((n, 3), dtype=np.int64), np.full((n, 3), 2 if n < 5 else 0)
+
+    task = StepLabels(Wrong(), validation=5)
+    with pytest.raises(ValueError, match=r"targets: 0 \.\. 1 are allowed, got 2 \.\. 2"):
+        next(task.batches(4, 0, CPU))
+    with pytest.raises(ValueError, match=r"0 \.\. 1 are in the vocabulary, got 2 \.\. 2"):
+        task.loss(Told(np.zeros((1, 2))), tuple(map(torch.from_numpy, Wrong().sample(4, 0))))
+
+
+@pytest.mark.parametrize(
+    "given", [{"epochs": True}, {"learning_rate": True}, {"weight_decay": math.inf}, {"epsilon": math.inf}]
+)
+def test_truth_values_and_infinity_are_no_settings(given):
+    with pytest.raises(ValueError, match=next(iter(given))):
+        FitSettings(**given)
+    assert FitSettings(clip=math.inf).clip == math.inf  # which clips nothing

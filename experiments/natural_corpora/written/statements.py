@@ -102,6 +102,12 @@ class Statements:
                 reason=UNMET,
                 sentence="no count here tells whether a paragraph keeps one topic",
             )
+            undecided(
+                "shen-quality",
+                part="two or three coherent sentences go with the intermediate range",
+                reason=UNMET,
+                sentence="no count here tells whether sentences cohere",
+            )
 
 
 def refutes_nothing(asked: Asked, numbers: Floats) -> bool:

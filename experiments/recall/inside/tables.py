@@ -30,8 +30,8 @@ def answer(looking: Iterable[RecallRun], steepness: Iterable[RecallRun]) -> str:
         cosines = [one["without_other"][1] for one in found if one["without_other"]]
         without = f"the gradient without the latter has cosine {span(cosines, '.3f')} with the exact one"
         told.append(
-            f"**{task.capitalize()}.** Full attention, trained: {kinds[0]} of the states are relevant, {kinds[1]} are "
-            f"not; {without if cosines else 'so nothing can be left out'}."
+            f"**{task.capitalize()}.** Full attention, trained: {kinds[0]} of the states are attended to at most later "
+            f"steps (*relevant*), {kinds[1]} at hardly any; {without if cosines else 'so nothing can be left out'}."
         )
     trained = list(steepness)
     told.append(

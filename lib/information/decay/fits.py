@@ -58,8 +58,11 @@ class ExponentialFit(_Fit):
         return _inverse(high), _inverse(low)
 
     def predict(self, lags: npt.ArrayLike) -> Points:
-        """The fitted curve, in nats, shape of `lags`. A curve that was found to grow is predicted to grow."""
-        return self.decay.value(real_array(lags, "lags"))
+        """The fitted curve, in nats, shape of `lags`, growing on if it grows; ValueError for lags that are not >= 0."""
+        array = real_array(lags, "lags")
+        if not np.all(array >= 0):
+            raise ValueError(f"lags contain {array[~(array >= 0)].flat[0]:g}; an exponential needs lags >= 0")
+        return self.decay.value(array)
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def fit_exponential(
     .aic .aicc .points .sigma. Raises ValueError for other shapes, NaN or infinity, negative lags or floor, fewer
     than 3 points above the floor (4 with offset), and fewer different lags than needed. O(n).
     """
-    distance, information = _usable(lags, mi, floor, 4 if offset else 3)
+    distance, information = _usable(lags, mi, floor, _needed(offset))
     return ExponentialFit(*_fitted(distance, np.log(information), offset))
 
 
@@ -127,7 +130,7 @@ def fit_power_law(lags: npt.ArrayLike, mi: npt.ArrayLike, offset: bool = False, 
     .points .sigma. Raises ValueError for other shapes, NaN or infinity, lags <= 0, a negative floor, fewer than 3
     points above the floor (4 with offset), and fewer different lags than needed. O(n).
     """
-    distance, information = _usable(lags, mi, floor, 4 if offset else 3)
+    distance, information = _usable(lags, mi, floor, _needed(offset))
     _require_positive(real_array(lags, "lags"))
     return PowerLawFit(*_fitted(np.log(distance), np.log(information), offset))
 
@@ -161,6 +164,12 @@ def _fitted(x: Points, y: Points, offset: bool) -> tuple[Decay, int, float, floa
     aicc = aic + 2 * parameters * (parameters + 1) / room if room > 0 else np.inf
     sigma = np.sqrt(decay.rss / (number - parameters + 1))
     return decay, number, float(sigma), float(aic), float(aicc)
+
+
+def _needed(offset: bool) -> int:
+    if not isinstance(offset, bool | np.bool_):
+        raise ValueError(f"offset: True or False is allowed, got {offset!r}")
+    return 4 if offset else 3
 
 
 def _usable(lags: npt.ArrayLike, mi: npt.ArrayLike, floor: float, needed: int) -> tuple[Points, Points]:

@@ -33,11 +33,13 @@ class Decay:
 def fit_line(x: Points, y: Points) -> Decay:
     """Ordinary least squares of y = ln A - rate x, with Student's interval of the rate."""
     centre = x.mean()
-    spread = float(np.sum((x - centre) ** 2))
-    slope = float(np.sum((x - centre) * (y - y.mean())) / spread)
+    unit = float(np.spacing(np.abs(x - centre).max()))  # a power of two rounds nothing, and no square underflows
+    away = (x - centre) / unit
+    spread = float(np.sum(away**2))
+    slope = float(np.sum(away * (y - y.mean())) / spread) / unit
     residuals = y - y.mean() - slope * (x - centre)
     rss = float(residuals @ residuals)
-    half = _student(x.size - 2) * float(np.sqrt(max(rss, rounding_floor(y)) / (x.size - 2) / spread))
+    half = _student(x.size - 2) * float(np.sqrt(max(rss, rounding_floor(y)) / (x.size - 2) / spread)) / unit
     origin = float(x.min())
     return Decay(-slope, (-slope - half, -slope + half), float(y.mean() + slope * (origin - centre)), origin, 0.0, rss)
 

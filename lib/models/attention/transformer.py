@@ -23,7 +23,6 @@ from lib.models.base import (
     head_width,
     norm_of,
     read,
-    refuse_unfit,
     seeded,
     stepped,
 )
@@ -260,8 +259,9 @@ class LearnedPositionTransformer(SequenceModel):
         return self.head(self.norm(x))
 
     def forward_from(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        x, start = self._embed(tokens, 2), state.position or 0
-        refuse_unfit(state, x)
+        x = self._embed(tokens, 2)
+        self._refuse_unfit(state, x)
+        start = state.position or 0
         done = self._within(start + x.shape[1])
         x, after = x + self.table.weight[start:done], []
         for layer, before in zip(self.layers, state.layers, strict=True):
@@ -274,7 +274,7 @@ class LearnedPositionTransformer(SequenceModel):
 
     def step(self, token: Tensor, state: State) -> tuple[Tensor, State]:
         x = self._embed(token, 1)
-        refuse_unfit(state, x)
+        self._refuse_unfit(state, x)
         done = self._within((state.position or 0) + 1)
         x = x + self.table.weight[done - 1]
         after = []

@@ -24,6 +24,14 @@ def token_vectors(tokens: Tensor, weight: Tensor) -> Tensor:
     return F.embedding(tokens, weight)
 
 
+def refuse_unknown(tokens: Tensor | int, vocabulary: int) -> None:
+    """Raise ValueError for tokens, or the largest token, outside 0 .. vocabulary - 1; tokens of a GPU are not read."""
+    if isinstance(tokens, int) or tokens.device.type == "cpu":
+        least, largest = (0, tokens) if isinstance(tokens, int) else (int(end) for end in tokens.aminmax())
+        if least < 0 or largest >= vocabulary:
+            raise ValueError(f"tokens: 0 .. {vocabulary - 1} are in the vocabulary, got {least} .. {largest}")
+
+
 class CompiledEmbedding(torch.autograd.Function):  # type: ignore[misc]
     """(tokens, weight) -> vectors."""
 

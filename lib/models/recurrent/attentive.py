@@ -75,6 +75,8 @@ class AttentiveRNN(Module):
         self.attention = attention
         self.attended = None if attended is None else attended_times(attended)
         scale = real_number(gain, "gain")
+        if not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+            raise ValueError(f"dtype: a floating type of torch is allowed, got {dtype!r}")
 
         def glorot(rows: int, columns: int) -> nn.Parameter:
             return nn.Parameter(nn.init.xavier_uniform_(torch.empty(rows, columns, dtype=dtype)))
@@ -98,8 +100,8 @@ class AttentiveRNN(Module):
         replace: hidden states (hidden,) to put in the place of h_t at 1-based times t, so that the network can be
         differentiated with respect to h_t while all before it stays.
         """
-        if inputs.ndim != 2:
-            raise ValueError(f"inputs: one sequence (time, {self.inputs}) is allowed, got shape {tuple(inputs.shape)}")
+        if np.ndim(inputs) != 2:
+            raise ValueError(f"inputs: one sequence (time, {self.inputs}) is allowed, got shape {np.shape(inputs)}")
         return AttentiveTrace(*(part[0] for part in self._run(inputs[None], replace or {})))
 
     def state(self, hidden: Tensor, previous: Tensor) -> Tensor:
@@ -164,6 +166,8 @@ class AttentiveRNN(Module):
         return alpha, c, self.combine(hidden[:, -1], c)
 
     def _refuse_unfit(self, inputs: Tensor, replace: Mapping[int, Tensor]) -> None:
+        if not isinstance(inputs, Tensor) or inputs.dtype != self.V.dtype:
+            raise ValueError(f"inputs: a tensor of {self.V.dtype} is allowed, got {type(inputs)} of {inputs.dtype}")
         if inputs.ndim != 3 or inputs.shape[-1] != self.inputs or 0 in inputs.shape:
             raise ValueError(f"inputs: (batch, time, {self.inputs}) is allowed, got shape {tuple(inputs.shape)}")
         time = inputs.shape[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import NamedTuple
 
@@ -81,8 +82,9 @@ class Mamba2Mixer(Module):
 class Mamba2(BlockModel):
     """`depth` residual blocks of Mamba2 with RMS norm and no feed-forward.
 
-    size: numbers of state a channel; head_width: channels a head, a divisor of expand x width. State: depth x (expand
-    x width x size + (expand x width + 2 size) x (kernel - 1)) numbers, whatever the length.
+    size: numbers of state a channel; head_width: channels a head, a divisor of expand x width, by default the greatest
+    that also divides 64. State: depth x (expand x width x size + (expand x width + 2 size) x (kernel - 1)) numbers,
+    whatever the length.
     """
 
     variants = ({"size": 3, "head_width": 4},)
@@ -96,11 +98,12 @@ class Mamba2(BlockModel):
         size: int = 64,
         kernel: int = 4,
         expand: int = 2,
-        head_width: int = 64,
+        head_width: int | None = None,
         seed: int | np.random.Generator = 0,
     ) -> None:
-        sizes = {"width": width, "size": size, "kernel": kernel, "expand": expand, "head_width": head_width}
-        for name, value in sizes.items():
-            whole_number(value, name, 1)
-        mixer = partial(Mamba2Mixer, width, size, kernel, expand, head_width)
+        inner = whole_number(expand, "expand", 1) * whole_number(width, "width", 1)
+        channels = math.gcd(64, inner) if head_width is None else whole_number(head_width, "head_width", 1)
+        mixer = partial(
+            Mamba2Mixer, width, whole_number(size, "size", 1), whole_number(kernel, "kernel", 1), expand, channels
+        )
         super().__init__(mixer, vocabulary, width, depth, seed, rms=True)

@@ -40,6 +40,8 @@ class PowerLawBinary:
         self.length = whole_number(length, "length", 1)
         self.amplitude = real_number(amplitude, "amplitude")
         self.exponent = real_number(exponent, "exponent")
+        if not isinstance(exact, bool | np.bool_):
+            raise ValueError(f"exact: True or False is allowed, got {exact!r}")
         self.exact = bool(exact)
         if self.amplitude < 0.0:
             raise ValueError(f"amplitude: numbers >= 0 (nats) are allowed, got {amplitude!r}")

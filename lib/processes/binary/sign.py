@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
+from lib.checks import real_array
+
 LN_2 = float(np.log(2.0))
 # Below this mutual information sqrt(2 I) is the root to better than one rounding error,
 # and the Newton step would lose it to underflow.
@@ -83,8 +85,8 @@ def _information_of_agreement(u: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _checked(values: ArrayLike, name: str, low: float, high: float, allowed: str) -> NDArray[np.float64]:
     try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        array = real_array(values, name)
+    except ValueError as error:
         raise ValueError(f"{name}: real numbers between {allowed} are allowed, got {values!r}") from error
     outside = ~((array >= low) & (array <= high))
     if np.any(outside):

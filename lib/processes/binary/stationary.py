@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lib.checks import generator
 from lib.machine import available_cores
+from lib.processes.gaussian.sequences import predictors
 
 Correlation = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -109,18 +110,8 @@ def signs_by_factor(row: NDArray[np.float64], n: int, seed: int | np.random.Gene
 def prediction_error(row: NDArray[np.float64]) -> float:
     """Smallest error variance when an entry of a stationary Gaussian is predicted from those before it.
 
-    `row` holds the correlations at lags 0, 1, ... with row[0] = 1. The variances are the ratios of successive
-    determinants of the Toeplitz matrix, which is positive definite exactly when all are > 0; the first one
-    that is not ends the recursion and is returned (Levinson and Durbin). Cost O(length^2).
+    row: the correlations at lags 0, 1, ... with row[0] = 1. Where they are not positive definite it is the first error
+    that is not > 0. Cost O(length^2).
     """
-    weights = np.zeros(row.size)
-    error = 1.0
-    for lag in range(1, row.size):
-        past = weights[: lag - 1]
-        reflection = (row[lag] - past @ row[lag - 1 : 0 : -1]) / error
-        past -= reflection * past[::-1].copy()
-        weights[lag - 1] = reflection
-        error *= 1.0 - reflection * reflection
-        if not error > 0.0:
-            break
+    *_, (_, error) = predictors(row)
     return float(error)

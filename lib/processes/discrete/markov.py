@@ -9,7 +9,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 
-from lib.checks import generator, whole_lags, whole_number
+from lib.checks import generator, real_array, whole_lags, whole_number
 from lib.processes.discrete.tables import block_lengths, information_of_deviation
 
 _ROUNDING = 1e-9  # sums of rows and distributions may miss one by this much
@@ -156,10 +156,7 @@ def _by_elimination(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _stochastic(transition: ArrayLike) -> NDArray[np.float64]:
-    try:
-        matrix = np.array(transition, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"transition: a square matrix of probabilities is allowed, got {transition!r}") from error
+    matrix = real_array(transition, "transition")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
         raise ValueError(f"transition: a square matrix of probabilities is allowed, got shape {matrix.shape}")
     if not np.all(matrix >= 0.0):
@@ -172,7 +169,7 @@ def _stochastic(transition: ArrayLike) -> NDArray[np.float64]:
 
 
 def _stationary(initial: ArrayLike, transition: NDArray[np.float64]) -> NDArray[np.float64]:
-    law = np.array(initial, dtype=np.float64)
+    law = real_array(initial, "initial")
     if law.shape != transition.shape[:1] or not np.all(law >= 0.0) or abs(law.sum() - 1.0) > _ROUNDING:
         raise ValueError(f"initial: {transition.shape[0]} probabilities that sum to one are allowed, got {initial!r}")
     gap = float(np.max(np.abs(law @ transition - law)))

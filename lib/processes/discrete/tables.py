@@ -6,9 +6,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlog1py
 
+from lib.checks import plain_array
+
 # Below this |x|, (1 + x) ln(1 + x) - x cancels, and sixteen terms of its series reach the rounding of x.
 _SERIES_BELOW = 0.1
 _SERIES_TERMS = 16
+_UNIT = 2.0**511  # the product of the smallest normal numbers in it is the smallest normal number
 
 
 def information_of_deviation(deviation: ArrayLike, rows: ArrayLike, columns: ArrayLike) -> NDArray[np.float64]:
@@ -24,10 +27,11 @@ def information_of_deviation(deviation: ArrayLike, rows: ArrayLike, columns: Arr
     Cells of probability zero add nothing. Cost O(A B) each.
     """
     difference = np.asarray(deviation, dtype=np.float64)
-    product = np.asarray(rows, dtype=np.float64)[..., :, None] * np.asarray(columns, dtype=np.float64)[..., None, :]
+    first, second = (np.asarray(law, dtype=np.float64) * _UNIT for law in (rows, columns))
+    product = first[..., :, None] * second[..., None, :]  # where that of the laws themselves would underflow
     possible = product > 0.0
     with np.errstate(over="ignore"):
-        relative = np.where(possible, difference / np.where(possible, product, 1.0), 0.0)
+        relative = np.where(possible, difference * _UNIT**2 / np.where(possible, product, 1.0), 0.0)
     return np.asarray((difference * _excess(relative)).sum(axis=(-2, -1)))
 
 
@@ -79,7 +83,9 @@ def block_lengths(lengths: ArrayLike, splits: ArrayLike | None) -> tuple[NDArray
 
 
 def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
-    array = np.asarray(values)
-    if not np.issubdtype(array.dtype, np.integer):
+    array = plain_array(values, name)
+    if array.dtype.kind not in "iu":
         raise ValueError(f"{name}: whole numbers are allowed, got type {array.dtype}")
+    if np.any(array >= 2**63):
+        raise ValueError(f"{name}: whole numbers below 2^63 are allowed, got {array.max()}")
     return array.astype(np.int64)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from lib.checks import generator, whole_lags, whole_number
+from lib.checks import generator, plain_array, whole_lags, whole_number
 from lib.processes.discrete.tables import block_lengths
 from lib.processes.gaussian import tree
 from lib.processes.gaussian.layers import COUPLINGS, Layer, build_layers, pair_correlation
@@ -235,14 +235,16 @@ class HierarchicalGaussian:
         return found
 
     def _checked(self, x: ArrayLike, axis: int) -> NDArray[Any]:
-        values = np.asarray(x)
-        if not (np.issubdtype(values.dtype, np.floating) or np.issubdtype(values.dtype, np.integer)):
+        values = plain_array(x, "x")
+        if values.dtype.kind not in "iuf":
             raise ValueError(f"x: real numbers are allowed, got type {values.dtype}")
-        if not -values.ndim <= axis < values.ndim or values.shape[axis] != self.length:
+        place = whole_number(axis, "axis", -max(values.ndim, 1))
+        if values.shape[place:][:1] != (self.length,):
             raise ValueError(f"x: {self.length} entries along axis {axis} are needed, got shape {values.shape}")
         if not np.isfinite(values).all():
             raise ValueError(f"x: finite values are allowed, got {values[~np.isfinite(values)].flat[0]}")
-        return values if values.dtype == np.float32 else values.astype(np.float64, copy=False)
+        single = values.dtype == np.float32 or str(getattr(x, "dtype", "")) == "torch.float32"
+        return values.astype(np.float32 if single else np.float64, copy=False)
 
     def _positions(self, positions: ArrayLike, name: str) -> NDArray[np.int64]:
         try:

@@ -177,10 +177,12 @@ def partial_autocorrelations(correlations: ArrayLike) -> NDArray[np.float64]:
     return np.array([weights[-1] for weights, _ in _predictors(row) if weights.size])
 
 
-def _predictors(row: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.float64], float]]:
+def predictors(row: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.float64], float]]:
     """Weights of x_{t-1}, x_{t-2}, ..., x_0 in the best prediction of x_t, and its error variance, for t = 0, 1, ...
 
-    The weights are a view that the next step overwrites.
+    row: the correlations at lags 0, 1, ... with row[0] = 1. The variances are the ratios of successive determinants of
+    the Toeplitz matrix, which is positive definite exactly when all are > 0; the first one that is not is the last that
+    comes. The weights are a view that the next step overwrites. Levinson and Durbin, cost O(length^2).
     """
     weights = np.zeros(row.size)
     variance = 1.0
@@ -191,6 +193,14 @@ def _predictors(row: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.float64],
         past -= reflection * past[::-1].copy()
         weights[lag - 1] = reflection
         variance *= 1.0 - reflection * reflection
-        if not variance > 0.0:
-            raise ValueError(f"correlations: the first {lag + 1} are not positive definite")
         yield weights[:lag], variance
+        if not variance > 0.0:
+            return
+
+
+def _predictors(row: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.float64], float]]:
+    """The same for a positive definite row; ValueError where it turns out to be none."""
+    for weights, variance in predictors(row):
+        if not variance > 0.0:
+            raise ValueError(f"correlations: the first {weights.size + 1} are not positive definite")
+        yield weights, variance

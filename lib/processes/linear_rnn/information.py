@@ -28,7 +28,7 @@ class Channel:
     rest: NDArray[Any]
 
     def mutual_information(self, times: NDArray[np.int64]) -> NDArray[np.float64]:
-        """I(u; x_t) in nats at times (k,), infinite at 0.
+        """I(u; x_t) in nats at times (k,), infinite at 0; NaN where a covariance leaves the range of float64.
 
         With N = Cov(x_t | u) and S = Cov(x_t, u) whitened by the Cholesky factor of N, I = 1/2 sum log1p(s^2)
         over the singular values s of S. For the canonical correlations r of u and x_t, s^2 = r^2 / (1 - r^2),
@@ -83,7 +83,12 @@ class _Followed:
 
     def _batch(self, times: NDArray[np.int64]) -> NDArray[np.float64]:
         read, noise = self.powers.read(self.readout, self.row_growth, times)
-        return information_of(read @ self.signal, noise + read @ self.rest @ read.conj().swapaxes(-1, -2))
+        with np.errstate(over="ignore", invalid="ignore"):
+            signal, noise = read @ self.signal, noise + read @ self.rest @ read.conj().swapaxes(-1, -2)
+        finite = np.isfinite(signal).all(axis=(1, 2)) & np.isfinite(noise).all(axis=(1, 2))
+        information = np.full(len(times), np.nan)
+        information[finite] = information_of(signal[finite], noise[finite])
+        return information
 
 
 def information_of(signal: NDArray[Any], noise: NDArray[Any]) -> NDArray[np.float64]:

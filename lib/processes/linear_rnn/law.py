@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_discrete_lyapunov
 
-from lib.checks import generator, real_number, whole_lags, whole_number
+from lib.checks import generator, plain_array, real_array, real_number, whole_lags, whole_number
 from lib.processes.linear_rnn.information import Channel
 from lib.processes.linear_rnn.powers import ScaledPowers, nonzero_eigenvalues, spectral_radius, visible_part
 
@@ -102,14 +102,18 @@ class LinearRNN:
         1e-300 nats, and in coordinates that grow with the modes, so that an unstable system is followed to any
         t. Infinite at t = 0, where x_0 tells itself exactly (0 if x_0 does not vary).
 
-        t: whole numbers >= 0, any shape. Returns the same shape. Raises ValueError for other t. Cost
-        O((m+d)^3) each: 10^5 lags in a fraction of a second for small networks. Where no noise reaches a
-        growing mode, the information grows without bound, and is not resolved beyond 36 nats. Source: Shen
-        (2019), Eq. 8, 41.
+        t: whole numbers >= 0, any shape. Returns the same shape. Raises ValueError for other t, and where units
+        of h and x are so far apart that Cov(x_t | x_0) leaves the range of float64. Cost O((m+d)^3) each: 10^5
+        lags in a fraction of a second for small networks. Where no noise reaches a growing mode, the
+        information grows without bound, and is not resolved beyond 36 nats. One output is followed through a
+        growth of 10^40 a step; to several, 10^6 leaves five digits and 10^10 none. Source: Shen (2019), Eq. 8, 41.
         """
         times = whole_lags(t)
         flat, which = np.unique(times.ravel(), return_inverse=True)
         values = self._channel.mutual_information(flat)
+        if np.any(np.isnan(values)):
+            first = flat[np.isnan(values)].min()
+            raise ValueError(f"t: Cov(x_t | x_0) leaves the range of float64 at t = {first}; {self._nearer_units}")
         start = self.initial_covariance[:, self.hidden_size :]
         if not np.any(self.transition_matrix[self.hidden_size :] @ start):
             values[flat == 1] = 0.0  # exactly, in whatever coordinates the rest is computed
@@ -123,8 +127,8 @@ class LinearRNN:
         z: real or complex, any shape. Returns z.shape + (d, d), complex if z is. Raises ValueError for z that
         are not finite, and at a pole. Cost O((m+d)^3) each. Source: Shen (2019), Eq. 7, 35, corrected.
         """
-        points = np.asarray(z)
-        if not np.issubdtype(points.dtype, np.number) or not np.all(np.isfinite(points)):
+        points = plain_array(z, "z")
+        if points.dtype.kind not in "iufc" or not np.all(np.isfinite(points)):
             raise ValueError(f"z: finite real or complex numbers are allowed, got {z!r}")
         readout, transition, start = self._visible
         system = np.eye(len(transition)) - points[..., None, None] * transition
@@ -145,7 +149,8 @@ class LinearRNN:
         """2 ln|z_0| per step: I(x_0; x_t) falls as exp(-2 ln|z_0| t), up to powers of t and oscillation.
 
         z_0: the pole of Sigma(z) nearest to the origin, 1 / (spectral radius of M) unless that mode is hidden
-        from Cov(x_t, x_0). Infinite without poles; zero or negative if the process is not stable, and then I
+        from Cov(x_t, x_0), as is one coupled by less than 1e-12 of the rest of M in units that balance M.
+        Infinite without poles; zero or negative if the process is not stable, and then I
         falls as a power of t or not at all. Cost O((m+d)^3). Source: Shen (2019), Sec. 4.1.
         """
         moduli = np.abs(self._visible_eigenvalues)
@@ -170,6 +175,10 @@ class LinearRNN:
             outputs[:, step] = state[:, m:]
         return outputs
 
+    @property
+    def _nearer_units(self) -> str:
+        return f"nearer units of h and x are allowed, U, W, O go up to {np.abs(self.transition_matrix).max():.3g}"
+
     @cached_property
     def _innovation(self) -> Matrix:
         return np.diag(np.repeat([0.0, self.noise_variance], [self.hidden_size, self.output_size]))
@@ -186,7 +195,11 @@ class LinearRNN:
                     "initial: a stationary distribution needs a spectral radius of [[U, W], [O, 0]] below 1, "
                     f"got {self.spectral_radius:.6g}"
                 )
-            return _symmetric(solve_discrete_lyapunov(self.transition_matrix, self._innovation))
+            try:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    return _symmetric(solve_discrete_lyapunov(self.transition_matrix, self._innovation))
+            except ValueError:
+                raise ValueError(f"initial: Cov(h_0, x_0) leaves the range of float64; {self._nearer_units}") from None
         given = _finite(initial, "initial", 2)
         if given.shape != (m + d, m + d):
             raise ValueError(f"initial: a covariance of shape ({m + d}, {m + d}) is allowed, got {given.shape}")
@@ -264,10 +277,7 @@ class LinearRNN:
 
 
 def _finite(value: Any, name: str, dimensions: int) -> Matrix:
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: an array of finite real numbers is allowed, got {value!r}") from None
+    array = np.array(real_array(value, name))  # a copy: later edits of what was given change nothing
     if array.ndim != dimensions or not np.all(np.isfinite(array)):
         raise ValueError(
             f"{name}: finite real numbers in {dimensions} dimensions are allowed, got shape {array.shape}"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack, matrix_balance, schur
+from scipy.linalg import lapack, schur
 
 Matrices = NDArray[Any]  # float64 or complex128
 DIGIT = 9  # bits of a time read at once: two digits reach beyond 10^5 with tables of 512 matrices
@@ -114,7 +114,7 @@ def units(transition: Matrix) -> NDArray[np.float64]:
     """
     if not np.any(transition):
         return np.ones(len(transition))
-    return np.asarray(matrix_balance(transition, permute=False, separate=True)[1][0])
+    return np.asarray(lapack.dgebal(transition, scale=1, permute=0)[3])
 
 
 def nonzero_eigenvalues(transition: Matrix) -> NDArray[np.complex128]:
@@ -156,9 +156,10 @@ def _reachable(transition: Matrix, start: Matrix) -> Matrix:
     fresh = basis
     while fresh.size and basis.shape[1] < len(basis):
         ahead = transition @ fresh
+        size = np.linalg.norm(transition[:, np.any(fresh, axis=1)])  # of what T applies to the fresh directions
         for _ in range(2):  # once more, for what rounding left of the known directions
             ahead = ahead - basis @ (basis.T @ ahead)
-        fresh = _directions(ahead, NEGLIGIBLE * float(np.linalg.norm(transition)))
+        fresh = _directions(ahead, NEGLIGIBLE * float(size))
         basis = np.hstack([basis, fresh])
     return basis
 

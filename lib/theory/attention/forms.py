@@ -24,6 +24,7 @@ and A = b lambda / (1 - a lambda), for |a lambda| < 1. With a = b = 1/2 it grows
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Literal
 
 import mpmath  # type: ignore[import-untyped]
@@ -32,7 +33,7 @@ import scipy.special
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import whole_number, whole_steps
+from lib.checks import plain_array, whole_number, whole_steps
 
 Reading = Literal["max", "min"]
 Shares = tuple[Any, Any]
@@ -137,7 +138,7 @@ def _matrix_recursion(V: NDArray[np.float64], t: int, steps: NDArray[np.int64]) 
 
 def rate(eigenvalue: ArrayLike, shares: Shares = (1, 1)) -> NDArray[np.complex128]:
     """A = b lambda / (1 - a lambda), of the shape of the eigenvalue. Raises ValueError for a lambda = 1."""
-    array, (a, b) = np.asarray(eigenvalue, dtype=np.complex128), shares
+    array, (a, b) = _numbers(eigenvalue), shares
     if not np.isfinite(array).all() or bool(np.any(a * array == 1)):
         raise ValueError(
             f"eigenvalue: finite numbers other than {1 / a if a else 'none'} are allowed, got {eigenvalue!r}"
@@ -151,7 +152,7 @@ def exponent(eigenvalue: ArrayLike, shares: Shares = (1, 1)) -> Any:
     With a = b = 1 above -3/2 in the whole disc; -1 on the circle |lambda - 1/2| = 1/2, 0 on |lambda - 3/4| = 1/4.
     shares: a and b of s = a h + b c.
     """
-    _refuse_outside(np.multiply(shares[0], eigenvalue))
+    _refuse_outside(np.multiply(shares[0], _numbers(eigenvalue)))
     return (rate(eigenvalue, shares).real - 1)[()]
 
 
@@ -276,6 +277,13 @@ def _digits(point: Any, digits: int) -> int:
 
 
 def _refuse_outside(eigenvalue: Any) -> None:
-    array = np.asarray(eigenvalue, dtype=np.complex128)
-    if not np.all(np.abs(array) < 1):  # NaN fails too
+    if not np.all(np.abs(_numbers(eigenvalue)) < 1):  # NaN fails too
         raise ValueError(f"eigenvalue: modulus below 1 is allowed, got {eigenvalue!r}")
+
+
+def _numbers(eigenvalue: Any) -> NDArray[np.complex128]:
+    array = plain_array(eigenvalue, "eigenvalue")
+    if array.dtype.kind in "biufcO":  # O: fractions and the like
+        with contextlib.suppress(TypeError, ValueError):
+            return array.astype(np.complex128)
+    raise ValueError(f"eigenvalue: real or complex numbers are allowed, got {eigenvalue!r}")

@@ -97,14 +97,17 @@ def scaled_gradient(eigenvalue: ArrayLike, t: int, k: ArrayLike) -> tuple[NDArra
     return values, exponents
 
 
+@np.errstate(over="ignore")
 def _finite_numbers(eigenvalue: ArrayLike) -> NDArray[Any]:
     array = plain_array(eigenvalue, "eigenvalue")
-    if array.dtype.kind == "O":  # fractions and the like
+    kind = array.dtype.kind  # O: fractions and the like
+    parts = kind == "c" or (kind == "O" and any(isinstance(x, complex) for x in array.flat))
+    if kind in "iufcO":
         with contextlib.suppress(TypeError, ValueError, OverflowError):
-            array = array.astype(np.complex128 if any(isinstance(x, complex) for x in array.flat) else np.float64)
-    if array.dtype.kind not in "iufc" or not np.all(np.abs(array) <= LARGEST):  # NaN fails too
+            array = array.astype(np.complex128 if parts else np.float64)
+    if array.dtype.kind not in "fc" or not np.all(np.abs(array) <= LARGEST):  # NaN fails too
         raise ValueError(f"eigenvalue: real or complex numbers up to {LARGEST:.0e} are allowed, got {eigenvalue!r}")
-    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    return array
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]

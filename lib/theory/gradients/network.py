@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import plain_array, real_array, whole_number
+from lib.checks import real_array, whole_number, whole_steps
 from lib.theory.gradients.states import Array, AttentiveStates, read_states
 
 Form = Literal["corrected", "printed"]
@@ -40,11 +40,8 @@ def attentive_rnn_gradient(network: Any, inputs: Any, t: int, k: ArrayLike) -> A
     gradients up to the largest k too.
     Cost O(k^2 m^2 + k m^3) for the largest k and m hidden units, after a forward pass of t + k steps.
     """
-    start = whole_number(t, "t", 1)
-    asked = plain_array(k, "k")
-    if asked.size == 0 or asked.dtype.kind not in "iu" or np.any(asked < 0):
-        raise ValueError(f"k: whole numbers of at least 0 are allowed, got {k!r}")
-    length, last = _length(inputs), start + int(asked.max())
+    start, asked = whole_number(t, "t", 1), whole_steps(k)
+    length, last = _length(inputs), start + int(asked.max(initial=0))
     if last > length:
         raise ValueError(f"t, k: t + k <= {length}, the number of inputs, is allowed, got t + k = {last}")
     gradients = gradients_from(read_states(network, inputs, last), start)

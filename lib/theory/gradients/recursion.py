@@ -23,6 +23,7 @@ Table = Sequence[Sequence[Any]]
 
 def recursion(E: Sequence[Any], F: Table) -> list[Any]:
     """C_0 ... C_K of Eq. 19: C_0 = E_0, C_k = E_k + sum_{j<k} F_{k,j} C_j. Cost K (K + 1) / 2 products."""
+    _last(E, F)
     return solve(E[0], E, F)
 
 
@@ -89,8 +90,9 @@ def terms_by_degree(E: Sequence[Any], F: Table) -> list[list[Any]]:
     The sum of a row is C_k. If every F is linear in some matrix, the row is a polynomial in that matrix, term by
     term (Remark 2). Cost K (K + 1) (K + 2) / 6 products.
     """
+    last = _last(E, F)
     rows: list[list[Any]] = [[E[0]]]
-    for k in range(1, _last(E, F) + 1):
+    for k in range(1, last + 1):
         row = [E[k]]
         for s in range(1, k + 1):
             row.append(_total(F[k][j] @ rows[j][s - 1] for j in range(s - 1, k)))

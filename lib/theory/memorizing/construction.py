@@ -139,10 +139,12 @@ class MemorizingSSM:
         return replace(self, **{name: getattr(self, name).astype(dtype) for name in names})
 
     def _checked(self, inputs: ArrayLike) -> Array:
-        x = real_array(inputs, "inputs").astype(self.dtype, copy=False)
+        x = real_array(inputs, "inputs")
         if x.ndim != 3 or x.shape[2] != self.B.shape[1] or x.shape[1] < 1:
             raise ValueError(f"inputs: shape (sequences, T >= 1, {self.B.shape[1]}) is allowed, got {x.shape}")
-        return x
+        if not np.all(np.isfinite(x)):
+            raise ValueError("inputs: finite numbers are allowed, got NaN or infinity")
+        return x.astype(self.dtype, copy=False)
 
 
 def memorizing_ssm(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.sparse import csr_array
 
-from lib.checks import generator, real_array, real_number, whole_number
+from lib.checks import generator, plain_array, real_array, real_number, whole_number
 from lib.theory.memorizing.construction import MemorizingSSM, Method, memorizing_ssm
 
 Array = NDArray[Any]
@@ -68,7 +68,7 @@ class NgramSSM:
 
     def next_word_law(self, ids: ArrayLike) -> Array:
         """Distribution of the next word (sequences, K + 1) after words given by their ids (sequences, t)."""
-        return self.laws(self.ssm.hidden(self.embedding[np.asarray(ids, dtype=np.int64)]))
+        return self.laws(self.ssm.hidden(self.embedding[self._known(ids, "ids")]))
 
     def next_word_distribution(self, context: tuple[str, ...] | str) -> dict[str, float]:
         """{word: probability} after a context of n - 1 words or more, every word with its positive probability."""
@@ -83,8 +83,8 @@ class NgramSSM:
 
         A sentence ends with its end mark or, failing that, after `longest` words. Cost O(longest sequences h d).
         """
-        random, rows = generator(seed), np.asarray(starts, dtype=np.int64)
-        if rows.ndim != 2 or rows.shape[1] < self.n - 1:
+        random, rows = generator(seed), self._known(starts, "starts")
+        if rows.shape[1] < self.n - 1:
             raise ValueError(f"starts: ids (sequences, t >= {self.n - 1}) are allowed, got shape {rows.shape}")
         hidden, written, open_rows = self.ssm.hidden(self.embedding[rows]), rows, np.ones(len(rows), dtype=bool)
         end = len(self.words)
@@ -97,6 +97,12 @@ class NgramSSM:
             hidden = self.ssm.step(hidden, self.embedding[np.minimum(following, end - 1)])
         names = (*self.words, "<end>")
         return [tuple(names[i] for i in row if i != end) for row in written.tolist()]
+
+    def _known(self, ids: ArrayLike, name: str) -> Ids:
+        array, size = plain_array(ids, name), len(self.words)
+        if array.ndim != 2 or array.dtype.kind not in "iu" or np.any(array < 0) or np.any(array >= size):
+            raise ValueError(f"{name}: word ids 0 .. {size - 1} of shape (sequences, t) are allowed, got {ids!r}")
+        return array.astype(np.int64)
 
     def astype(self, dtype: DTypeLike) -> NgramSSM:
         """The model with all numbers rounded to another floating type."""

@@ -104,6 +104,40 @@ def test_a_statement_about_lstms_as_printed_is_refuted_only_by_both_readings(
     assert said(BENT, STRAIGHT) == [("reduced", False), ("differs", True)]
 
 
+def test_transformers_normalised_before_make_a_remark_and_those_of_the_named_implementation_the_verdict(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    kind: dict[str, Any] = {"architecture": "transformer", "fit": {"learning_rate": 0.0002, "clip": 5.0}}
+
+    def said(after: list[Any], before: list[Any]) -> list[str]:
+        runs = Statements(trained_runs(after + before), {}, OPTIMUM, ("transformer",), "laptop")
+        numbers = lambda nets, seeds: law_signs(nets["transformer"], [8], seeds)  # noqa: E731
+        runs.say("shen-fig3a", "a", numbers, ["transformer"], [8], **CODE)
+        return capsys.readouterr().out.splitlines()
+
+    after = trained(BENT, 8, **kind, options={"placement": "post"})
+    lines = said(after, trained(STRAIGHT, 8, **kind))
+    assert "reduced" in lines[0] and "as printed" in lines[0] and "remark" not in lines[0]
+    assert "differs" in lines[1] and "a, normalised before" in lines[1] and "remark" in lines[1]
+    assert len(said(after, [])) == len(lines) - 1  # nothing is said of networks that were not trained
+    first = said([], trained(STRAIGHT, 8, **kind))[0]
+    assert "undecided" in first and "precondition not met" in first
+
+
+@pytest.mark.parametrize(("best", "word"), [(0, "it holds"), (1, "it does not")])
+def test_where_seeds_disagree_as_printed_the_note_tells_what_the_best_says(
+    best: int, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    curves = [BENT, STRAIGHT, BENT]
+    losses = [OPTIMUM.value + 0.01 * (seed != best) for seed in range(3)]
+    fit = {"optimizer": "rmsprop", "learning_rate": 0.001, "clip": 0.25}
+    runs = [record(curve, seed=seed, loss=losses[seed], fit=fit) for seed, curve in enumerate(curves)]
+    numbers = lambda nets, seeds: law_signs(nets["rnn"], [8], seeds)  # noqa: E731
+    statements = Statements(trained_runs(runs), {}, OPTIMUM, ("rnn",), "laptop")
+    statements.say("shen-fig1a", "a", numbers, ["rnn"], [8], conditions=["as printed"], **CODE)
+    assert f"as the paper shows it: {word}" in capsys.readouterr().out
+
+
 def test_what_did_not_reach_a_plateau_refutes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     far = trained(STRAIGHT, 8, excess=2.0)
     assert verdicts(far, far + trained(BENT, 16), capsys)[1] == "undecided"

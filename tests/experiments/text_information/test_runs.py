@@ -16,10 +16,12 @@ from experiments.text_information.runs import (
     Curve,
     TextRun,
     best,
+    longest_trained,
     plain,
     smallest_loss,
     text_runs,
     trained_here,
+    trained_longer,
     variants,
 )
 from experiments.text_information.statements import change_by_correction, with_exponent
@@ -30,7 +32,7 @@ from tests.experiments.text_information.fake_records import grid, power, quality
 
 @pytest.fixture(scope="module")
 def runs() -> list[TextRun]:
-    return text_runs(world())
+    return longest_trained(text_runs(world()))
 
 
 def one(**changes: Any) -> TextRun:
@@ -42,12 +44,23 @@ def one(**changes: Any) -> TextRun:
 
 def test_every_run_of_the_laptop_has_a_name_of_its_own(runs: list[TextRun]) -> None:
     names = [run.name for run in runs]
-    assert len(set(names)) == len(names) == len(grid())
+    assert len(set(names)) == len(names) == len({run.network for run in text_runs(world())})
     assert {"LSTM of C. Brontë", "LSTM 256", "Mamba 2×128, byte pairs"} <= set(names)
     assert [run.variant for run in variants(runs)] == [
         "", "a paragraph on a line", "after a line break", "opening of 2"
     ]  # fmt: skip
     assert all(run.name.startswith("LSTM of C. Brontë") for run in variants(runs))
+
+
+def test_of_a_network_the_longest_training_speaks() -> None:
+    every = text_runs(world())
+    several = trained_longer(every)
+    assert [(run.name, run.epochs) for run in several[:3]] == [("LSTM 16", 2), ("LSTM 16", 8), ("LSTM 16", 16)]
+    kept = longest_trained(every)
+    assert len(every) - len(kept) == len(several) - len({run.network for run in several}) > 0
+    assert {run.epochs for run in kept if run.name in ("LSTM 16", "LSTM 64")} == {16}
+    assert longest_trained(kept) == kept and not trained_longer(kept)
+    assert text_tables.budget_table(several).count("LSTM 64") == 3
 
 
 def test_variants_stay_out_of_comparisons(runs: list[TextRun]) -> None:
@@ -145,7 +158,7 @@ def parts() -> list[list[dict[str, Any]]]:
 
 @pytest.mark.parametrize("records", parts(), ids=["all", "one pretrained", "two networks", "byte pairs", "a variant"])
 def test_tables_and_figures_need_no_complete_grid(records: list[dict[str, Any]]) -> None:
-    found = text_runs(records)
+    found = longest_trained(text_runs(records))
     tables = [
         text_tables.model_table(found),
         text_tables.information_table(found),

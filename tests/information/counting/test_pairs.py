@@ -263,6 +263,9 @@ def test_bad_estimator_workers_and_kernel_are_refused_by_name() -> None:
         auto_mutual_information([1, 2, 3], [1], "naive")
     with pytest.raises(ValueError, match="at least 1"):
         auto_mutual_information([1, 2, 3], [1], workers=0)
+    for workers in ("a", 1.5, True):
+        with pytest.raises(ValueError, match=f"workers: a whole number of at least 1 is allowed, got {workers!r}"):
+            auto_mutual_information([1, 2, 3], [1], workers=workers)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="bits, dense, sparse"):
         pair_sums(relabel(np.array([[1, 2]])), np.array([1]), ESTIMATORS["plugin"], kernel="fast")
 

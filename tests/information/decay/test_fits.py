@@ -236,3 +236,23 @@ def test_limits_of_the_models_are_refused_by_name() -> None:
         compare_fits([1, 2, 3, 4, 5], [0.5, 0.4, 0.3, 0.2, 0.1])
     with pytest.raises(ValueError, match="lags > 0"):
         fit_power_law([1, 2, 3], [0.3, 0.2, 0.1]).predict([0])
+
+
+@pytest.mark.parametrize("fit", [fit_exponential, fit_power_law])
+def test_offset_is_true_or_false_and_no_curve_goes_on_before_lag_zero(fit: Any) -> None:
+    lags, curve = np.arange(1, 9), 0.5 ** np.arange(1, 9)
+    assert fit(lags, curve, offset=np.True_) == fit(lags, curve, offset=True)
+    for bad in (1e-3, 1, None, "False"):
+        with pytest.raises(ValueError, match=f"offset: True or False is allowed, got {bad!r}"):
+            fit(lags, curve, offset=bad)
+    for lag in (-1.0, np.nan):
+        with pytest.raises(ValueError, match=f"lags contain {lag:g}"):
+            fit(lags, curve).predict([1.0, lag])
+
+
+@pytest.mark.parametrize("power", [-960, 960])
+def test_an_exponential_does_not_depend_on_the_unit_of_the_lags(power: int) -> None:
+    lags, curve, unit = np.arange(1.0, 6.0), [0.3, 0.2, 0.1, 0.08, 0.07], 2.0**power
+    plain, scaled = fit_exponential(lags, curve), fit_exponential(lags * unit, curve)
+    assert scaled.correlation_length == plain.correlation_length * unit
+    assert scaled.interval == tuple(end * unit for end in plain.interval)

@@ -104,6 +104,8 @@ def test_the_numpy_pass_of_the_theory_computes_the_same_states(activation, combi
         ({"alignment_size": 0}, "alignment_size"),
         ({"gain": float("nan")}, "gain"),
         ({"seed": -1}, "seed"),
+        ({"dtype": torch.int64}, "dtype"),
+        ({"dtype": float}, "dtype"),
     ],
 )
 def test_unknown_names_and_impossible_times_are_refused(arguments, message):
@@ -118,5 +120,8 @@ def test_inputs_that_do_not_fit_are_refused():
             network(wrong)
     with pytest.raises(ValueError, match="inputs"):
         network.trace(sequence()[None])
+    for foreign in (sequence().float(), sequence().numpy()):
+        with pytest.raises(ValueError, match=r"inputs: a tensor of torch\.float64"):
+            network.trace(foreign)
     with pytest.raises(ValueError, match="replace"):
         network.trace(sequence(), replace={7: torch.zeros(4)})

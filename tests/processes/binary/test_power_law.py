@@ -206,3 +206,10 @@ def test_bad_lags_are_refused(lags: object) -> None:
 def test_bad_samples_are_refused(n: object, seed: object) -> None:
     with pytest.raises(ValueError, match="allowed"):
         PowerLawBinary(20).sample(n, seed)  # type: ignore[arg-type]
+
+
+def test_exact_is_true_or_false_and_nothing_else() -> None:
+    assert PowerLawBinary(8, exact=np.True_).exact is True  # type: ignore[arg-type]
+    for bad in (1, "False", None, 0.3):
+        with pytest.raises(ValueError, match=f"exact: True or False is allowed, got {bad!r}"):
+            PowerLawBinary(8, exact=bad)  # type: ignore[arg-type]

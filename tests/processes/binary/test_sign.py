@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import mpmath
 import numpy as np
 import pytest
 import sympy
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
@@ -114,3 +117,15 @@ def test_a_correlation_outside_is_refused(bad: object) -> None:
 def test_a_mutual_information_outside_is_refused(bad: object) -> None:
     with pytest.raises(ValueError, match=r"mutual information.*ln 2"):
         sign_correlation(bad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("law", [sign_mutual_information, sign_correlation])
+def test_tensors_are_numbers_and_what_is_no_real_number_is_refused(law: Any) -> None:
+    for tensor in (torch.nn.Parameter(torch.tensor([0.5, 0.25])), torch.tensor([0.5, 0.25], dtype=torch.bfloat16)):
+        np.testing.assert_array_equal(law(tensor), law([0.5, 0.25]))
+    masked = np.ma.array([0.1, 0.2], mask=[0, 1])
+    for bad in (torch.tensor(0.5j), "0.5", np.datetime64("2020-01-01"), masked, 10**400, None):
+        with pytest.raises(ValueError, match="real numbers between"):
+            law(bad)
+    with pytest.raises(ValueError, match="got None"):
+        law(None)

@@ -7,6 +7,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -255,3 +256,21 @@ def test_bad_requests_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=r"allowed|match"):
             call()
+
+
+def test_a_transition_may_be_a_tensor_and_what_is_no_real_number_is_refused() -> None:
+    parameter = torch.nn.Parameter(torch.tensor([[0.75, 0.25], [0.25, 0.75]]))
+    chain = MarkovChain(parameter.bfloat16(), parameter.mean(dim=0))
+    assert chain.mutual_information(3) == MarkovChain(parameter.tolist()).mutual_information(3)
+    for bad in (np.eye(2) + 0j, [["1", "0"], ["0", "1"]], np.ma.array(np.eye(2), mask=np.eye(2)), 10**400):
+        with pytest.raises(ValueError, match=r"^transition: "):
+            MarkovChain(bad)  # type: ignore[arg-type]
+    for bad in ([0.5 + 1j, 0.5], ["0.5", "0.5"], np.ma.array([0.5, 0.5], mask=[1, 0]), [None, 1.0]):
+        with pytest.raises(ValueError, match=r"^initial: "):
+            MarkovChain(parameter, bad)  # type: ignore[arg-type]
+
+
+def test_lengths_beyond_63_bits_are_refused_as_they_were_given() -> None:
+    for arguments in ((2**63,), (8, 2**63)):
+        with pytest.raises(ValueError, match="got 9223372036854775808"):
+            MarkovChain(WEATHER).bipartite_mutual_information(*arguments)

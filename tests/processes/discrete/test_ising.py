@@ -238,3 +238,10 @@ def test_bad_lags_and_sizes_are_refused() -> None:
                 method(*sizes)
     with pytest.raises(ValueError, match="length"):
         chain.open_chain_conditionals(0)
+
+
+def test_information_of_a_chain_that_hardly_ever_turns_keeps_its_digits() -> None:
+    measured = IsingChain(-5.0, 20.0, 0.5).mutual_information([1, 2, 10])
+    with mpmath.workdps(700):
+        expected = [float(mp_information(joint_by_transfer_matrix(-5.0, 20.0, 0.5, lag))) for lag in (1, 2, 10)]
+    assert np.allclose(measured, expected, rtol=1e-11, atol=0.0)

@@ -9,6 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 import sympy
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -173,3 +174,19 @@ def test_arguments_outside_are_refused() -> None:
             law.two_point_mutual_information(0, position)
     with pytest.raises(ValueError, match="allow_large=True"):
         HierarchicalGaussian(7).covariance()
+
+
+def test_tensors_are_numbers_in_their_own_precision_and_a_bad_axis_is_refused() -> None:
+    law = HierarchicalGaussian(2)
+    x = law.sample(3, 0, np.float32)
+    tensor = torch.from_numpy(x).requires_grad_()
+    for found, expected in zip(law.conditionals(tensor), law.conditionals(x), strict=True):
+        assert found.dtype == np.float32 and np.array_equal(found, expected)
+    assert np.array_equal(law.log_density(tensor.bfloat16()), law.log_density(tensor.bfloat16().double()))
+    for method in (law.conditionals, law.log_density):
+        for axis in (None, "a", 1.5, True, 2, -3):
+            with pytest.raises(ValueError, match="axis"):
+                method(x, axis=axis)
+        for bad in (np.ma.masked_equal(x, x[0, 0]), tensor + 0j, x.astype(str), np.full(16, np.timedelta64(1))):
+            with pytest.raises(ValueError, match=r"^x: "):
+                method(bad)

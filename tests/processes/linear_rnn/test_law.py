@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -418,3 +420,61 @@ def test_outputs_may_have_units_of_their_own(power: int) -> None:
     single = LinearRNN(0.5 * ONE, 0.5 * ONE, 0.5 * ONE, 1.0)
     # each output passes through a hidden neuron of its own, and no noise has come back by lag 2: two copies of a system
     assert scaled.mutual_information(2) == pytest.approx(2 * single.mutual_information(2), rel=1e-9)
+
+
+def test_weights_may_be_tensors_and_are_copied() -> None:
+    weights = torch.nn.Parameter(torch.tensor([[0.5, 0.25], [0.125, 0.5]]))
+    start, bias = np.eye(4), np.zeros(2)
+    system = LinearRNN(weights, weights.bfloat16(), weights.double(), 1.0, start, hidden_bias=bias)
+    plain = LinearRNN(*[weights.detach().numpy()] * 3, 1.0, np.eye(4))
+    start[:], bias[:] = 7.0, 7.0
+    with torch.no_grad():
+        weights[:] = 7.0
+    assert np.array_equal(system.mutual_information([1, 2, 9]), plain.mutual_information([1, 2, 9]))
+    assert np.array_equal(system.initial_covariance, np.eye(4)) and not np.any(system.hidden_bias)
+
+
+@pytest.mark.parametrize("bad", [torch.ones(1, 1) * 1j, [["1"]], np.ma.masked_all((1, 1)), [[10**400]], None])
+def test_weights_that_are_no_real_numbers_are_refused_by_name(bad: Any) -> None:
+    for name in ("W", "U", "O", "initial"):
+        with pytest.raises(ValueError, match=f"^{name}: "):
+            LinearRNN(**{"W": ONE, "U": ONE, "O": ONE, "noise_variance": 1.0, name: bad})
+
+
+def test_points_may_be_tensors() -> None:
+    system = LinearRNN(ONE, 0.5 * ONE, ONE, 1.0)
+    for z in (0.25, 0.25j):
+        tensor = torch.tensor([z], requires_grad=True)
+        assert np.array_equal(system.generating_function(tensor), system.generating_function([z]))
+    for bad in (np.ma.array([0.1, 0.2], mask=[0, 1]), np.timedelta64(1), torch.tensor(True)):
+        with pytest.raises(ValueError, match=r"^z: "):
+            system.generating_function(bad)
+
+
+@pytest.mark.parametrize("power", [9, 12, 20])
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_coupling_far_below_the_growth_of_the_hidden_state_is_followed(power: int, size: int) -> None:
+    growing = np.diag(10.0 ** np.linspace(0, power, size + 1)[1:])
+    system = LinearRNN(0.4 * np.ones((size, 1)), growing, 0.4 * np.ones((1, size)), 1.0)
+    exact = [float(value) for value in precise_information(system, [2, 3, 5], digits=400)]
+    assert np.allclose(system.mutual_information([2, 3, 5]), exact, rtol=1e-12)
+
+
+def test_a_weak_coupling_to_the_outputs_leaves_the_decay_rate() -> None:
+    assert LinearRNN(1e-13 * ONE, 0.5 * ONE, 1e-13 * ONE, 1.0).decay_rate() == pytest.approx(2 * np.log(2))
+
+
+@pytest.mark.parametrize("unit", [1e60, 1e140, 1e-140, 1e-200])
+def test_units_far_apart_change_nothing_and_warn_of_nothing(unit: float) -> None:
+    far, plain = (LinearRNN(0.4 * unit * ONE, 0.5 * ONE, 0.4 / unit * ONE, 1.0) for unit in (unit, 1.0))
+    with warnings.catch_warnings(action="error"):
+        assert far.decay_rate() == pytest.approx(plain.decay_rate())
+        assert np.allclose(far.mutual_information([2, 3]), plain.mutual_information([2, 3]), rtol=1e-12)
+
+
+def test_units_too_far_apart_are_refused_with_their_scale() -> None:
+    system = (4e199 * ONE, 0.5 * ONE, 4e-201 * ONE, 1.0)
+    with pytest.raises(ValueError, match=r"at t = 2.*up to 4e\+199"):
+        LinearRNN(*system).mutual_information([0, 1, 2, 3])
+    with pytest.raises(ValueError, match=r"initial.*up to 4e\+199"):
+        LinearRNN(*system, "stationary")

@@ -165,6 +165,8 @@ def test_growth_beyond_the_floats_is_infinite_with_its_sign_and_has_a_logarithm(
         (0.5, 1, True, "k"),
         (np.nan, 1, 1, "eigenvalue"),
         (np.inf, 1, 1, "eigenvalue"),
+        (np.float32("inf"), 1, 2, "eigenvalue"),
+        (np.complex64(complex(0, np.inf)), 1, 2, "eigenvalue"),
         ("0.5", 1, 1, "eigenvalue"),
         ([object()], 1, 1, "eigenvalue"),
         (10**400, 1, 1, "eigenvalue"),
@@ -250,3 +252,16 @@ def test_the_mean_of_state_and_context_never_grows():
     assert np.isfinite(exponent(1.5, (0.5, 0.5)))  # the modulus of a lambda counts
     with pytest.raises(ValueError, match="modulus below 1"):
         exponent(2.0, (0.5, 0.5))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_number_of_few_digits_is_that_number() -> None:
+    for few in (np.float32(0.5), np.float16(0.5), np.complex64(0.5)):
+        assert uniform_attention_gradient(few, 1, 2) == uniform_attention_gradient(0.5, 1, 2)
+
+
+def test_what_is_no_number_has_no_exponent() -> None:
+    for wrong in ("a", None, [0.1, "b"]):
+        with pytest.raises(ValueError, match="eigenvalue: "):
+            exponent(wrong)
+    assert exponent(Fraction(1, 4)) == exponent(0.25) and exponent(mpmath.mpc(0, 0.5)) == exponent(0.5j)

@@ -215,7 +215,7 @@ def test_equal_weights_have_no_parameters_to_learn():
     ("t", "k", "message"),
     [
         *((t, 1, "t: ") for t in (0, -1, 1.5, True, "1")),
-        *((1, k, "k: ") for k in (-1, 1.5, [], [0, -1], True)),
+        *((1, k, "k: ") for k in (-1, 1.5, [0, -1], True, "1")),
         *((1, k, "t, k") for k in (TIME, [0, TIME])),
         (TIME + 1, 0, "t, k"),
     ],
@@ -223,6 +223,12 @@ def test_equal_weights_have_no_parameters_to_learn():
 def test_times_outside_the_sequence_are_refused(t, k, message):
     with pytest.raises(ValueError, match=message):
         attentive_rnn_gradient(network_of(), sequence(), t, k)
+
+
+def test_whole_floats_are_steps_and_no_steps_have_no_gradients():
+    network, x = network_of(), sequence()
+    assert np.array_equal(attentive_rnn_gradient(network, x, 1, 2.0), attentive_rnn_gradient(network, x, 1, 2))
+    assert attentive_rnn_gradient(network, x, 1, []).shape == (0, network.hidden, network.hidden)
 
 
 def test_wrong_shapes_and_numbers_that_are_not_finite_are_refused():

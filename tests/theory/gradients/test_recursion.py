@@ -139,7 +139,9 @@ def test_tables_that_do_not_fit_are_refused():
     E, F = rational_tables(3)
     for tables in (([], []), (E, F[:3]), (E, [[], *F[:3]])):
         with pytest.raises(ValueError, match="E, F"):
-            theory.recursion([1] if not tables[0] else tables[0], tables[1])
+            theory.recursion(*tables)
+        with pytest.raises(ValueError, match="E, F"):
+            theory.terms_by_degree(*tables)
     with pytest.raises(ValueError, match="degree"):
         theory.degree_by_paths(E, F, 4)
     with pytest.raises(ValueError, match="first, last"):

@@ -378,3 +378,10 @@ def test_the_unit_of_the_inputs_does_not_matter(method: str, unit: float) -> Non
     model, other = (memorizing_ssm(x, outputs, 3, method=method) for x in (inputs, unit * inputs))
     assert np.abs(other(unit * inputs) - outputs).max() < 1e-9
     assert 0.01 < other.condition / model.condition < 100
+
+
+def test_inputs_that_are_not_finite_have_no_states() -> None:
+    inputs, outputs = data(5, 2, 3)
+    for wrong in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="inputs: finite"):
+            memorizing_ssm(inputs, outputs, 2).hidden(inputs * wrong)

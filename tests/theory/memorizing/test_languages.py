@@ -150,3 +150,12 @@ def test_rows_that_are_no_laws_are_refused() -> None:
 
 def test_rounding_a_finished_model_to_float32_keeps_epsilon() -> None:
     assert largest_distance(ngram_ssm(LANGUAGE, 16, 1e-3).astype(np.float32)) < 1e-3
+
+
+def test_ids_of_no_word_are_refused() -> None:
+    model = ngram_ssm(LANGUAGE, 2, 0.1)
+    for ids in ([[0, 99]], [[-1, 0]], [[0.5, 1]], [0, 1], [[0], [1, 2]]):
+        with pytest.raises(ValueError, match="ids: "):
+            model.next_word_law(ids)
+        with pytest.raises(ValueError, match="starts: "):
+            model.sample(ids, 0)
