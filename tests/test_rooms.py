@@ -43,7 +43,6 @@ EXCEPTIONS: dict[str, str] = {
     "lib/batch/cli.py": "all commands in one place, each a few lines",
     "lib/runs/fingerprints.py": "a fingerprint is made, laid out and compared by one set of rules",
     "lib/batch/question.py": "fills in question.yml, its neighbour; the command line that calls it is long",
-    "lib/models/kernels/embedding.py": "a compiled gradient, which stands with the other kernels",
     "lib/processes/ngram/paper.py": "the rules as the paper prints them, to be compared with it",
 }
 """Files that are too long, or short with a single importer, each with the reason why it stays."""
