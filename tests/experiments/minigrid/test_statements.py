@@ -94,7 +94,7 @@ def agents(task: str, layer: str, train: Sequence[float], test: Sequence[float] 
     for seed, value in enumerate(train):
         tests = {"train": {"mean_return": value}, "test": {"mean_return": (test or train)[seed]}}
         chosen = {"task": task, "layer": layer, "memory": memory}
-        yield {"parameters": chosen, "seed": seed, "result": {"tests": tests}}
+        yield {"parameters": chosen, "seed": seed, "result": {"tests": tests, "frames": [2048.0, 300000.0]}}
 
 
 def everything(rel: Sequence[float], mem: Sequence[float] = (0.40, 0.41, 0.39)) -> Any:
