@@ -112,11 +112,12 @@ class Statements:
             networks = self.networks(condition, axis)
             seeds = max([2, *(run.seed for name in names for runs in networks[name].values() for run in runs)]) + 1
             rows, plateau = np.atleast_2d(numbers(networks, seeds)), None
+            by_size = [] if isinstance(sizes, Mapping) or not len(rows) == len(sizes) > 1 else list(sizes)
             if condition == PLATEAU:
                 own = sizes if isinstance(sizes, Mapping) else dict.fromkeys(names, sizes)
                 plateau = all_ways(*(self.gate(name, own[name], axis) for name in names))
-                if not plateau.reached and not isinstance(sizes, Mapping) and len(rows) == len(sizes) > 1:
-                    rows, plateau = self._by_size(rows, names, sizes, axis, asked)
+                if not plateau.reached and by_size:
+                    rows, plateau, by_size = self._by_size(rows, names, by_size, axis, asked)
             trained = {PLATEAU: PLATEAU, BEFORE: ""}.get(condition, PRINTED)
             given: dict[str, Any] = {"part": f"{statement}, {condition}", "condition": trained, "plateau": plateau}
             if condition == BEFORE:
@@ -128,17 +129,20 @@ class Statements:
                 here, there = (decide(list(some), **_bounds(asked)).found for some in (rows, other))
                 alone = here == "differs" and there != "differs"
                 given["remark"] = asked.get("remark", False) or alone
-            if condition != PLATEAU and decide(list(rows), **_bounds(asked)) == Decision("undecided", DISSENT):
+            decision, note = decide(list(rows), **_bounds(asked)), asked.get("note", "")
+            if decision.found == "differs" and by_size:
+                given["note"] = joined(note, f"at {axis} {', '.join(str(by_size[row]) for row in decision.deciding)}")
+            if condition != PLATEAU and decision == Decision("undecided", DISSENT):
                 shown = decide([row[-1:] for row in rows], **_bounds(asked), fewest=1).found
                 told = f"the seed of smallest validation loss, as the paper shows it: {SHOWN[shown]}"
-                given["note"] = joined(asked.get("note", ""), told)
+                given["note"] = joined(note, told)
             judge(claim, rows, profile=self.profile, explanation=explanation, **{**asked, **given})
 
     def _by_size(
         self, rows: Floats, names: Sequence[str], sizes: Sequence[int], axis: Axis, asked: Mapping[str, Any]
-    ) -> tuple[Floats, Plateau]:
+    ) -> tuple[Floats, Plateau, list[int]]:
         """Where not all trainings reached a plateau: those rows that did, if they alone refute the statement; else all
-        rows, and which sizes did, with what they say.
+        rows, and which sizes did, with what they say; and the sizes of the rows.
         """
         ways = [all_ways(*(self.gate(name, [size], axis) for name in names)) for size in sizes]
         passed = [place for place, way in enumerate(ways) if way.reached]
@@ -146,7 +150,7 @@ class Statements:
         if passed:
             found = decide(list(rows[passed]), **_bounds(asked)).found
         if found == "differs":
-            return rows[passed], all_ways(*(ways[place] for place in passed))
+            return rows[passed], all_ways(*(ways[place] for place in passed)), [sizes[place] for place in passed]
         reached = (
             f"one at {axis} {', '.join(str(sizes[place]) for place in passed)}, where {THERE[found]}" if passed else ""
         )
@@ -155,7 +159,7 @@ class Statements:
         )
         first = all_ways(*ways)
         told = [first.sentence, f"no plateau at {missed}", reached]
-        return rows, replace(first, sentence="; ".join(filter(None, told)))
+        return rows, replace(first, sentence="; ".join(filter(None, told))), list(sizes)
 
 
 def _bounds(asked: Mapping[str, Any]) -> dict[str, Any]:

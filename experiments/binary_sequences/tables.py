@@ -125,7 +125,7 @@ def method_table(found: Mapping[Network, Trainings], optimum: float) -> str:
         ("network", lambda row: row[0].name),
         ("trained by", lambda row: row[1]),
         ("seeds", lambda row: len(row[2])),
-        ("passes", lambda row: _whole_span([len(run.result["validation_losses"]) for run in row[2]])),
+        ("epochs", lambda row: _whole_span([len(run.result["validation_losses"]) for run in row[2]])),
         ("excess (nats per sequence)", lambda row: span([above(run, optimum) for run in row[2]], ".2g")),
         (r"fitted $\xi$", lambda row: span([run.measured.xi for run in row[2]], ".0f")),
     ]
@@ -136,7 +136,7 @@ def gate_table(gates: Mapping[Network, Plateau]) -> str:
     """What the gate says of every network."""
     columns: list[Column] = [
         ("network", lambda row: row[0].name),
-        ("passes", lambda row: "yes" if row[1].reached else f"no, {row[1].reason}"),
+        ("passes the gate", lambda row: "yes" if row[1].reached else f"no, {row[1].reason}"),
         ("why", lambda row: row[1].sentence),
     ]
     return table(columns, gates.items())
@@ -151,7 +151,7 @@ def budget_table(found: Mapping[Network, Trainings], optimum: float) -> str:
 
     columns: list[Column] = [
         ("network", lambda row: row[0].name),
-        ("passes", lambda row: "{}\u00a0→\u00a0{}".format(*row[1])),
+        ("epochs", lambda row: "{}\u00a0→\u00a0{}".format(*row[1])),
         ("seeds", lambda row: len(row[2])),
         ("excess (nats per sequence)", change(lambda run: above(run, optimum), ".2g")),
         (r"fitted $\xi$", change(lambda run: run.measured.xi, ".0f")),

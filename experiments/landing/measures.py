@@ -61,15 +61,24 @@ def growth_rate(name: str) -> float:
 
 
 def full_at(name: str) -> float:
-    """Tokens L at which A L^beta nats fill the state; infinite where the state grows as fast or faster.
-
-    A number holds NATS; a token, of which the state of an n-gram model consists, ln of the vocabulary.
-    """
+    """Tokens L at which A L^beta nats fill the state; infinite where the state grows as fast or faster."""
     amplitude, exponent = published_fit()
     if growth_rate(name) >= exponent:
         return math.inf
-    nats = math.log(VOCABULARY) if name == "ngram" else NATS
-    return float((nats * history_state_size(model(name), LONG) / amplitude) ** (1 / exponent))
+    return float((most_nats(name) / amplitude) ** (1 / exponent))
+
+
+def most_nats(name: str) -> float:
+    """What the state is taken to hold at most, nats, after LONG tokens.
+
+    A number holds NATS, but a state that is a function of some last tokens no more than these, ln of the vocabulary
+    each: those that the gradient reaches through a window, and those of which the state of an n-gram model consists.
+    """
+    size, token = history_state_size(model(name), LONG), math.log(VOCABULARY)
+    if name == "ngram":
+        return size * token
+    held = NATS * size
+    return min(held, gradient_reach(name) * token) if "window" in OPTIONS.get(name, {}) else held
 
 
 def token_cost(name: str) -> tuple[int, int]:

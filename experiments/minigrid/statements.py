@@ -58,7 +58,7 @@ def judge_unread(ceilings: Mapping[str, Interval], task: str) -> str:
         above(task, ceilings),
         at_least=-NEAR,
         fewest=0,
-        part=f"{task}: within noise of what can be had without the mission",
+        part=f"{task}: not above what can be had without the mission, but for noise",
         explanation="above what can be had without the mission: it was read",
         note="ceiling less printed number",
         profile="paper",  # places, rewards and numbers are the paper's; nothing is trained

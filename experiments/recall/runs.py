@@ -31,6 +31,10 @@ class Recipe(NamedTuple):
     rate: float
     activation: str = ""  # of the recurrence; "" where there is no choice
 
+    def __str__(self) -> str:
+        """As in "rmsprop 0.0002 modrelu"."""
+        return f"{self.optimizer} {self.rate:g} {self.activation}".strip()
+
 
 MODRELU = Recipe("rmsprop", 0.0002, "modrelu")
 PRINTED = {

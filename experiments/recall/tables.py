@@ -67,7 +67,7 @@ def choice(copying: Runs, denoising: Runs, delay: int = 100) -> str:
         for rule, variant in (("first come", "select first"), ("screening", ""))
         for task, runs in (("copy", copying), ("denoise", denoising))
     }
-    told = f"**Choice.** At T = {delay}, with as many states, " + "; ".join(
+    told = f"**Choice.** At T = {delay}, with 20 states in either case, " + "; ".join(
         f"{rule} solves {task} in {seeds_told(runs)}" if runs else f"{rule} on {task}: {NOT_YET}"
         for (rule, task), runs in cells.items()
     )
@@ -119,7 +119,7 @@ def table_of_trainings(runs: Iterable[RecallRun], architectures: Iterable[str]) 
         rows += [_training(some) for delay in delays(own) for some in by_recipe(_at(own, delay)).values()]
         if not own:
             rows.append([NAMES[architecture], *[NOT_YET] * 5])
-    return markdown_table(["network", "T", "recipe", "updates", "right, %", "ended"], rows)
+    return markdown_table(["network", "T", "recipe", "updates", "accuracy, %", "ended"], rows)
 
 
 def table_of_choices(
@@ -133,7 +133,7 @@ def table_of_choices(
         if variant == "select oracle" and not cells[1]:
             told[1] = "–"  # where the symbols are is not known beforehand
         rows.append([name, states, *told])
-    return markdown_table(["what is kept", "states", "copy: right, %", "denoise: right, %"], rows)
+    return markdown_table(["what is kept", "states", "copy: accuracy, %", "denoise: accuracy, %"], rows)
 
 
 def table_of_transfer(runs: Iterable[RecallRun]) -> str:
@@ -154,7 +154,7 @@ def table_of_transfer(runs: Iterable[RecallRun]) -> str:
         return span(right, ".0f")
 
     rows = [[NAMES[name], delay, *(at(some, by) for by in multiples)] for (name, delay), some in sorted(cells.items())]
-    return markdown_table(["network", "learnt at T =", *(f"at {by} T, right, %" for by in multiples)], rows)
+    return markdown_table(["network", "learnt at T =", *(f"at {by} T, accuracy, %" for by in multiples)], rows)
 
 
 def table_of_live(runs: Iterable[RecallRun]) -> str:
@@ -163,7 +163,7 @@ def table_of_live(runs: Iterable[RecallRun]) -> str:
         [run.task, run.name, run.updates, f"{100 * run.accuracy:.0f}", f"{100 * run.result['baseline_accuracy']:.0f}"]
         for run in runs
     ]
-    return markdown_table(["task", "network", "updates", "right, %", "chance, %"], rows)
+    return markdown_table(["task", "network", "updates", "accuracy, %", "chance, %"], rows)
 
 
 def accuracy_told(runs: Runs) -> str:
@@ -214,7 +214,6 @@ def _who(task: str, runs: Runs, architectures: Iterable[str]) -> str:
 
 def _training(runs: Runs) -> list[str | int]:
     one = runs[0]
-    recipe = f"{one.recipe.optimizer} {one.recipe.rate:g} {one.recipe.activation}".strip()
     still = sum(run.still for run in runs if not run.succeeded)
     rest = len(runs) - sum(run.succeeded for run in runs)
     ended = f"{seeds_told(runs)} succeed" + (f"; {still} of the others stand still" if rest else "")
@@ -222,7 +221,7 @@ def _training(runs: Runs) -> list[str | int]:
     return [
         one.name,
         one.delay,
-        recipe + printed,
+        str(one.recipe) + printed,
         span([run.updates for run in runs], "d") or "",
         accuracy_told(runs),
         ended,

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from experiments.text_information.models import NEUTRAL, Model
+from experiments.text_information.run import Parameters
 from lib.information.documents.growth import ScalingFit, resampled_means, scaling_exponent
 from lib.models.catalogue import NAMES
 from lib.training import FitSettings
@@ -93,9 +94,8 @@ class TextRun:
 
     @property
     def network(self) -> str:
-        """What is asked and of which network, but not how that was trained."""
-        model = {name: value for name, value in self.parameters["model"].items() if name != "fit"}
-        return json.dumps({**self.parameters, "model": model}, sort_keys=True)
+        """What is asked and of which network, but not how that was trained; older records lack younger parameters."""
+        return json.dumps(Parameters(**self.parameters).model_dump(exclude={"model": {"fit"}}), sort_keys=True)
 
     @property
     def epochs(self) -> int:

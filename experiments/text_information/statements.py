@@ -20,12 +20,20 @@ from lib.training.settings import FitSettings
 Floats = NDArray[np.float64]
 FEWEST = 5  # models in a rank correlation
 EXPONENTS = np.linspace(-0.5, 1.5, 401)  # tried for a power law in I itself
+FIRST = "the first lengths alone decide (a rule set after these results were seen)"
 SMALLER = "not counted against the paper, as a smaller model finds less (a rule set after these results were seen)"
 
 
 def exponent(run: TextRun, estimator: str, ratio: int = 2) -> Interval:
     """beta from 16 characters on; unknown where the estimate is not positive at some length."""
     law = run.law(estimator, ratio)
+    return UNKNOWN if law is None else Interval(law.exponent, *law.interval)
+
+
+def exponent_from(run: TextRun, estimator: str, first: float) -> Interval:
+    """beta from `first` tokens on; unknown where there is no such fit."""
+    curve = run.curve(estimator)
+    law = None if curve is None else curve.beyond(first).fit
     return UNKNOWN if law is None else Interval(law.exponent, *law.interval)
 
 
@@ -146,8 +154,18 @@ def judge_measured(claim: str, measured: Interval, **asked: Any) -> str:
     return judge(claim, measured, fewest=0, **asked)
 
 
-def judge_exponent(claim: str, measured: Interval, printed: float, *, widest: float, **asked: Any) -> str:
-    """`judge_printed`, but an exponent that lies below the printed one is undecided: a smaller model finds less."""
+def judge_exponent(
+    claim: str, measured: Interval, printed: float, *, widest: float, later: Interval = UNKNOWN, **asked: Any
+) -> str:
+    """`judge_printed`, but an exponent that lies below the printed one is undecided: a smaller model finds less.
+
+    later: of a fit that begins at a larger length. Where it does not contain the printed exponent and the other does,
+    the first lengths alone decide, and the statement is undecided too.
+    """
+    if measured.known and later.known and _counts(asked):
+        contained, still = (one.low <= printed <= one.high for one in (measured, later))
+        if contained and not still:
+            return _expected(claim, f"{measured:.2f}, but {later:.2f} if the fit begins later", asked, FIRST)
     if measured.known and measured.high < printed and _counts(asked):
         return _expected(claim, f"{measured:.2f}, below the printed {printed:g}", asked)
     return judge_printed(claim, measured, printed, widest=widest, **asked)
@@ -175,8 +193,8 @@ def _counts(asked: Mapping[str, Any]) -> bool:
     return plateau is None or plateau.reached
 
 
-def _expected(claim: str, sentence: str, asked: Mapping[str, Any]) -> str:
-    claims.undecided(claim, reason=UNMET, sentence=f"{sentence}: {SMALLER}", **_said(asked))
+def _expected(claim: str, sentence: str, asked: Mapping[str, Any], cause: str = SMALLER) -> str:
+    claims.undecided(claim, reason=UNMET, sentence=f"{sentence}: {cause}", **_said(asked))
     return "undecided"
 
 

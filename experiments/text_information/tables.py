@@ -87,7 +87,7 @@ def from_later(run: TextRun, estimator: str, printed: float, first: int = 8) -> 
         return f"no exponent from L = {first} tokens on"
     held = law.interval[0] <= printed <= law.interval[1]
     told = _bracketed(Interval(law.exponent, *law.interval))
-    return f"from L = {first} tokens on {told}, which {'holds' if held else 'does not hold'} {printed:g}"
+    return f"from L = {first} tokens on {told}, which {'contains' if held else 'does not contain'} {printed:g}"
 
 
 def growth_table(runs: Sequence[TextRun]) -> str:

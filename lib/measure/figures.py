@@ -178,4 +178,4 @@ def _written(given: Any, form: str = ".3g") -> str | None:
 def _together(given: results.Composite | None) -> str | None:
     if given is None:
         return None
-    return f"{given.exponential:.2g} exp(-d/{given.correlation_length:.2g}) + {given.power:.2g} d^-{given.exponent:.2g}"
+    return f"{given.exponential:.2g} exp(-τ/{given.correlation_length:.2g}) + {given.power:.2g} τ^-{given.exponent:.2g}"

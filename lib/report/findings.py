@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import html
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -124,11 +125,10 @@ def finding(row: JudgedClaim, table: Mapping[str, Mapping[str, str]] | None = No
 def filled(row: JudgedClaim, template: str) -> str:
     """The sentence with what was recorded in the place of its fields.
 
-    ``ours(part)`` is what a part measured, in short, and ``low(part)``, ``high(part)`` are the smallest and largest of
-    these numbers; ``paper(part)`` is the paper's own value; ``agrees(part)`` tells if a part holds, at whatever scale;
-    ``held()`` says how many parts have the claim's status, as in "3 of 8"; ``decides()`` is the name of the part that
-    decides it. Raises ``ValueError`` for a sentence that is no
-    template, and `NoSuchPart`, which is one.
+    ``ours(part)``: what a part measured, in short; ``low(part)``, ``high(part)``: the smallest and largest of these
+    numbers; ``paper(part)``: the paper's own; ``agrees(part)``: if it holds, at whatever scale; ``held()``: how many
+    parts have the claim's status, as in "3 of 8"; ``why()``: why parts are undecided, as in "seeds disagree (2)";
+    ``decides()``: the part that decides. ValueError for a sentence that is no template; `NoSuchPart` is one.
     """
     parts = {part["part"]: part for part in row.parts}
 
@@ -139,6 +139,7 @@ def filled(row: JudgedClaim, template: str) -> str:
         return parts[name]
 
     same = sum(part["outcome"] == row.status for part in row.parts)
+    reasons = Counter(str(part.get("reason")) for part in row.parts if part["outcome"] == "undecided")
     fields = {
         "ours": lambda part="": recorded(of(part).get("measured")),
         "paper": lambda part="": recorded(of(part).get("paper")),
@@ -146,6 +147,7 @@ def filled(row: JudgedClaim, template: str) -> str:
         "high": lambda part="": _numbers(of(part))[-1],
         "agrees": lambda part="": of(part)["outcome"] in ("holds", "reduced"),
         "held": lambda: f"{same} of {len(row.parts)}",
+        "why": lambda: ", ".join(f"{reason} ({count})" for reason, count in reasons.most_common()),
         "decides": lambda: str(row.decisive["part"]),
     }
     try:

@@ -98,15 +98,15 @@ def settled(
     tried = {factor: loss for factor, loss in rates.items() if not np.isnan(loss)}
     if 1 not in tried or min(tried) >= 1 or max(tried) <= 1:
         return Plateau(False, UNMET, "the learning rate was not tried at a smaller and at a larger value")
-    moved = float(np.max(np.abs(values[: len(longer)] - longer)))
+    moved = max((longer - values[: len(longer)]).tolist(), key=abs)
     by_rate = tried[1] - min(tried.values())
     spread = float(np.ptp(values))
     beaten = {name: float(values.min()) - loss for name, loss in (others or {}).items() if not np.isnan(loss)}
     ahead = max(beaten, key=beaten.__getitem__) if beaten else ""
-    found = f"twice the budget moves the loss by {moved:.2g}, another rate gains {by_rate:.2g}, seeds span {spread:.2g}"
+    found = f"twice the budget moves the loss by {moved:+.2g}, other rates gain {by_rate:.2g}, seeds span {spread:.2g}"
     found += f", {ahead} gains {beaten[ahead]:.2g}" if ahead else ""
     found += f"; asked for: at most {bound:.2g}, a tenth of the effect"
-    if max([moved, by_rate, *beaten.values()]) > bound:
+    if max([abs(moved), by_rate, *beaten.values()]) > bound:
         return Plateau(False, UNCONVERGED, found)
     return Plateau(spread <= bound, "" if spread <= bound else DISSENT, found)
 
@@ -152,10 +152,9 @@ def plateau_of(
 ) -> Plateau:
     """The gate for recorded runs, by network: each has `settled`, or, if losses are excesses, is `near_optimum`.
 
-    Runs at twice the usual budget and at other rates are what `settled` asks for; another rate gains what it gains in
-    the seeds that have both. effect: in the unit of the losses, for all networks or by network, None where there is
-    none to compare with. others: as for `settled`, by network. A precondition is not met without networks. Raises
-    ValueError for records of several versions.
+    Runs at twice the usual budget and at other rates are what `settled` asks for; a rate gains what it gains in seeds
+    that have both. effect: in the unit of the losses, for all networks or by network, None if there is none to compare
+    with. others: as for `settled`. A precondition is not met without networks. ValueError for records of two versions.
     """
     versions = sorted({run.version for runs in networks.values() for run in runs})
     if len(versions) > 1:

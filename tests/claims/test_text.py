@@ -97,6 +97,10 @@ def test_less_than_the_paper_found_is_what_a_smaller_model_is_expected_to_find_a
     assert judge_exponent("l2m-bp-law", less, 0.76, **said) == "undecided"
     assert "precondition not met: 0.50" in capsys.readouterr().out
     assert judge_exponent("l2m-bp-law", more, 0.76, **said) == "differs"
+    assert judge_exponent("l2m-bp-law", right, 0.76, later=right, **said) == "agrees"
+    assert judge_exponent("l2m-bp-law", right, 0.76, later=less, **said) == "undecided"
+    assert "the first lengths alone decide" in capsys.readouterr().out
+    assert judge_exponent("l2m-bp-law", more, 0.76, later=right, **said) == "differs"  # a later fit saves nothing
     late = {"condition": "to plateau", "plateau": Plateau(False, UNCONVERGED, "twice the budget gains")}
     assert judge_exponent("l2m-bp-law", less, 0.76, **said, **late) == "undecided"
     assert "twice the budget gains" in capsys.readouterr().out  # the gate comes first

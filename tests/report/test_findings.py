@@ -67,6 +67,8 @@ def test_numbers_come_from_the_records() -> None:
     assert told("{{ '%.1f' | format(low('a')) }} to {{ '%.1f' | format(high('a')) }}.", *parts) == "1.5 to 3.0."
     assert told("{{ paper('a') }}, {{ held() }}.", *parts) == "2, 2 of 2."
     assert told("{{ decides() }}.", *parts, part("differs", "c")) == "c."
+    open_ones = [part("undecided", name, reason=why) for name, why in zip("abc", ("late", "wide", "late"), strict=True)]
+    assert told("{{ why() }}.", *open_ones, part("reduced", "d")) == "late (2), wide (1)."
     mixed = (part("undecided", "a"), part("reduced", "b"), part("holds", "c"), part("differs", "d"))
     asked = "{% for name in 'abcd' %}{{ 'y' if agrees(name) else 'n' }}{% endfor %}."
     assert told(asked, *mixed) == "nyyn."

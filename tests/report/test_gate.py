@@ -197,7 +197,7 @@ def test_the_sentence_says_what_was_found_and_what_was_asked_for() -> None:
     )
     moved = settled(**SETTLED | {"doubled": [0.7], "others": {"slow modes": 0.9}})
     assert moved.sentence == (
-        "twice the budget moves the loss by 0.3, another rate gains 0, seeds span 0.02, slow modes gains 0.1; "
+        "twice the budget moves the loss by -0.3, other rates gain 0, seeds span 0.02, slow modes gains 0.1; "
         "asked for: at most 0.05, a tenth of the effect"
     )
 

@@ -14,6 +14,7 @@ from lib.information.intervals import UNKNOWN, Interval
 Floats = npt.NDArray[np.float64]
 FEWEST = 6  # networks
 REDRAWN = 2000  # times that the networks are drawn again
+RELATED = 0.5  # rank correlation that is asked for
 Number = Callable[[WrittenRun], float]
 
 

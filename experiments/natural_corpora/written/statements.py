@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.natural_corpora.written.parts import ASKED, Asked
-from experiments.natural_corpora.written.relations import RELATIONS, REMARKS, Number, points, rank_correlation
+from experiments.natural_corpora.written.relations import RELATED, RELATIONS, REMARKS, Number, points, rank_correlation
 from experiments.natural_corpora.written.runs import Network, Runs, planned, written_runs
 from experiments.natural_corpora.written.selection import Networks, Selection
 from lib.report import provenance
@@ -21,7 +21,6 @@ from lib.runs import store
 
 Floats = npt.NDArray[np.float64]
 EXPERIMENTS = {"character": "written-characters", "word": "written-words"}
-RELATED = 0.5  # rank correlation between the range of information and a measure of quality
 
 
 def recorded() -> Statements:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.natural_corpora.written.relations import RELATIONS, points, rank_correlation
+from experiments.natural_corpora.written.relations import RELATED, RELATIONS, points, rank_correlation
 from experiments.natural_corpora.written.runs import LONG, MIDDLE, SHORT, Network, Runs, WrittenRun, usual
 from experiments.natural_corpora.written.selection import PROSE, Selection
 from lib.models.catalogue import NAMES
@@ -41,7 +41,7 @@ def answer(selection: Selection) -> str:
 def _kept(runs: Runs) -> str:
     shares = {name: [run.ratio(band).value for run in runs] for name, band in BANDS.items()}
     kept = [f"{np.mean(values):.0%} at {name}" for name, values in shares.items() if np.isfinite(values).all()]
-    return "of the information of what it read it writes " + ", ".join(kept) + " characters"
+    return "its text has, of the information of the text it read, " + ", ".join(kept) + " characters"
 
 
 def missing(found: Mapping[str, tuple[str, Sequence[Any], int]]) -> str:
@@ -153,6 +153,21 @@ def table_of_relations(selection: Selection) -> str:
             ("rank correlation", lambda row: f"{rank_correlation(row[2])}"),
         ],
         rows,
+    )
+
+
+def relations_told(selection: Selection) -> str:
+    """How many of these rank correlations are positive, and how many intervals lie above the bound."""
+    found = [
+        rank_correlation(points(selection.of_level(level), pair)) for level in LEVELS for pair in RELATIONS.values()
+    ]
+    known = [one for one in found if one.known]
+    if not known:
+        return ""
+    positive, above = sum(one.value > 0 for one in known), sum(one.low > RELATED for one in known)
+    return (
+        f"Of {len(known)} rank correlations {positive} are positive, and of {above} the whole interval lies above "
+        f"{RELATED:g}, as is asked here.\n\n"
     )
 
 

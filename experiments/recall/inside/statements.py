@@ -82,7 +82,7 @@ def judge_heat_maps(runs: Iterable[RecallRun], number: str = "on_symbols") -> st
         for name, some in cells.items()
         if max(run.inside("before")["attention"][number] for run in some) * LOOKING <= 1
     }
-    left = sorted(cells.keys() - open_ones.keys())
+    left = _by_network(cells[name][0] for name in sorted(cells.keys() - open_ones.keys()))
     trained = [run for some in open_ones.values() for run in some]
     return judge(
         "kerg-heatmaps",
@@ -92,8 +92,16 @@ def judge_heat_maps(runs: Iterable[RecallRun], number: str = "on_symbols") -> st
         plateau=settled(trained),
         condition="to plateau",
         explanation="trained networks do not look at the steps at which the symbols came",
-        note=f"left out, since more than a third is there before training: {'; '.join(left)}" if left else "",
+        note=f"left out, since more than a third is there before training: {left}" if left else "",
     )
+
+
+def _by_network(runs: Iterable[RecallRun]) -> str:
+    """As in "RelRNN, copy, T = 100 and 200": each network and task once, with its delays."""
+    told: dict[str, set[int]] = {}
+    for run in runs:
+        told.setdefault(f"{run.name}, {run.task}", set()).add(run.delay)
+    return "; ".join(f"{name}, T = {' and '.join(map(str, sorted(delays)))}" for name, delays in told.items())
 
 
 def judge_relevance(runs: Iterable[RecallRun], without: str = "other") -> dict[str, str]:

@@ -30,8 +30,9 @@ def answer(looking: Iterable[RecallRun], steepness: Iterable[RecallRun]) -> str:
         cosines = [one["without_other"][1] for one in found if one["without_other"]]
         without = f"the gradient without the latter has cosine {span(cosines, '.3f')} with the exact one"
         told.append(
-            f"**{task.capitalize()}.** Full attention, trained: {kinds[0]} of the states are attended to at most later "
-            f"steps (*relevant*), {kinds[1]} at hardly any; {without if cosines else 'so nothing can be left out'}."
+            f"**{task.capitalize()}.** Full attention, trained: {kinds[0]} of the states are attended to at more than "
+            f"half of the later steps (*relevant*), {kinds[1]} at hardly any; "
+            f"{without if cosines else 'so nothing can be left out'}."
         )
     trained = list(steepness)
     told.append(
@@ -74,7 +75,7 @@ def table_of_slopes(runs: Iterable[RecallRun]) -> str:
     for name in ("lstm", "orth_rnn"):
         if some := [run for run in everything if run.architecture == name and "gradient_norms" in run.inside("after")]:
             rows.append([NAMES[name], None, None, *_slopes_and_learning(some)])
-    return markdown_table(["network", "buffer", "set", "untrained", "trained", "right, %", "updates, 1000"], rows)
+    return markdown_table(["network", "buffer", "set", "untrained", "trained", "accuracy, %", "updates, 1000"], rows)
 
 
 def _slopes_and_learning(runs: Sequence[RecallRun]) -> list[str | None]:

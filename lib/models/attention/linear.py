@@ -43,10 +43,8 @@ class LinearAttentionMixer(Module):
         return LinearAttentionState(zeros, zeros[..., 0])
 
     def step(self, x: Tensor, state: LinearAttentionState) -> tuple[Tensor, LinearAttentionState]:
-        q, k, v = (
-            self.in_proj(x).unflatten(-1, (3, self.heads, self.head_width)).unbind(1)
-        )  # (batch, heads, head width)
-        q, k = _feature(q), _feature(k)
+        q, k, v = self.in_proj(x).unflatten(-1, (3, self.heads, self.head_width)).unbind(1)
+        q, k = _feature(q), _feature(k)  # (batch, heads, head width)
         memory = state.memory + k[..., :, None] * v[..., None, :]
         normaliser = state.normaliser + k
         read = torch.einsum("bhk,bhkv->bhv", q, memory)

@@ -28,7 +28,7 @@ from lib.models.base import (
 )
 from lib.models.kernels.attention import causal_attention, split_heads, torch_attention
 
-ADDED, ROTARY, NONE = POSITIONS = ("sinusoidal", "rotary", "none")
+ADDED, ROTARY, _ = POSITIONS = ("sinusoidal", "rotary", "none")
 SPARSE: dict[str, type[FixedStride] | type[Strided]] = {"fixed": FixedStride, "strided": Strided}
 
 

@@ -100,8 +100,9 @@ class AttentiveRNN(Module):
         replace: hidden states (hidden,) to put in the place of h_t at 1-based times t, so that the network can be
         differentiated with respect to h_t while all before it stays.
         """
-        if np.ndim(inputs) != 2:
-            raise ValueError(f"inputs: one sequence (time, {self.inputs}) is allowed, got shape {np.shape(inputs)}")
+        if getattr(inputs, "ndim", 0) != 2:
+            given = type(inputs).__name__
+            raise ValueError(f"inputs: a tensor (time, {self.inputs}) is allowed, got {given} {np.shape(inputs)}")
         return AttentiveTrace(*(part[0] for part in self._run(inputs[None], replace or {})))
 
     def state(self, hidden: Tensor, previous: Tensor) -> Tensor:
@@ -167,7 +168,8 @@ class AttentiveRNN(Module):
 
     def _refuse_unfit(self, inputs: Tensor, replace: Mapping[int, Tensor]) -> None:
         if not isinstance(inputs, Tensor) or inputs.dtype != self.V.dtype:
-            raise ValueError(f"inputs: a tensor of {self.V.dtype} is allowed, got {type(inputs)} of {inputs.dtype}")
+            given = f"{type(inputs).__name__} of {getattr(inputs, 'dtype', 'no type')}"
+            raise ValueError(f"inputs: a tensor of {self.V.dtype} is allowed, got {given}")
         if inputs.ndim != 3 or inputs.shape[-1] != self.inputs or 0 in inputs.shape:
             raise ValueError(f"inputs: (batch, time, {self.inputs}) is allowed, got shape {tuple(inputs.shape)}")
         time = inputs.shape[1]

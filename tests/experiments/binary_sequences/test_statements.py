@@ -77,6 +77,9 @@ def test_an_undecided_statement_tells_what_the_sizes_say_that_reached_a_plateau(
     )
     disagreeing = [record(curve, seed=seed, loss=OPTIMUM.value) for seed, curve in enumerate([BENT, STRAIGHT, BENT])]
     assert "one at width 8, where it is undecided too" in said(disagreeing, far)
+    assert "at width 8; " in said(trained(STRAIGHT, 8), far)  # which one differs
+    assert "at width 16; " in said(trained(BENT, 8), trained(STRAIGHT, 16))
+    assert "at width" not in said(trained(BENT, 8), trained(BENT, 16))
     none = said(trained(BENT, 8, excess=2.0), far)
     assert "no plateau at width 8: precondition not met; width 16:" in none and "where" not in none
 

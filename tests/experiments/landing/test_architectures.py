@@ -14,7 +14,7 @@ from experiments.history_states.cost import matrix_sizes
 from experiments.landing import architectures, measures
 from experiments.landing.architectures import COLUMNS, resolved
 from experiments.landing.cells import Judged, Plain, Statement, by_outcome, counting_evidence, grade
-from experiments.landing.measures import ARCHITECTURES, DEPTH, VOCABULARY, WIDTH, WINDOW
+from experiments.landing.measures import ARCHITECTURES, DEPTH, ORDER, VOCABULARY, WIDTH, WINDOW
 from experiments.landing.ngram import NgramModel
 from experiments.landing.page import Sources, Table, address, sample
 from lib import ROOT
@@ -148,9 +148,11 @@ def test_a_state_is_full_where_the_information_of_books_fills_it() -> None:
         (measures.model("mamba").state_size(1) / amplitude) ** (1 / exponent)
     )
     assert math.isinf(measures.full_at("transformer")) and math.isinf(measures.full_at("mem_rnn"))
-    rooms = {"rel_rnn": measures.NATS, "sliding_window": measures.NATS, "ngram": math.log(VOCABULARY)}
-    for name, nats in rooms.items():
-        held = nats * history_state_size(measures.model(name), measures.LONG)
+    token = math.log(VOCABULARY)  # a window holds no more than the tokens that it is a function of
+    room = {"rel_rnn": measures.NATS * history_state_size(measures.model("rel_rnn"), measures.LONG)}
+    room |= {"sliding_window": DEPTH * (WINDOW - 1) * token, "ngram": (ORDER - 1) * token}
+    assert room["sliding_window"] < history_state_size(measures.model("sliding_window"), measures.LONG)
+    for name, held in room.items():
         assert amplitude * measures.full_at(name) ** exponent == pytest.approx(held)
         assert amplitude * (2 * measures.full_at(name)) ** exponent > 1.5 * held
     assert measures.growth_rate("transformer") == 1 and measures.growth_rate("lstm") == 0
