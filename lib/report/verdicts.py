@@ -108,10 +108,9 @@ def judge(
     has none. every_seed: beside the ends of an interval, the numbers of its seeds have to lie on the same side.
 
     Agreement is recorded as "holds" at profile paper, else as "reduced"; a difference as "differs", with `explanation`.
-    note: said in every case. paper: the number of the paper. condition, remark: as in `claims.check`. A statement about
-    an architecture, "to plateau", needs the `plateau` of the trainings that it rests on; where that was not reached,
-    neither agreement nor difference counts, and the part is undecided with the reason of the gate. Raises ValueError
-    for a plateau without that condition, or the condition without one.
+    note: said in every case. paper, condition, remark: as in `claims.check`. A statement about an architecture, "to
+    plateau", needs the `plateau` of its trainings; where that was not reached, neither agreement nor difference counts,
+    and the reason is that of the gate. Raises ValueError for a plateau without that condition, or the reverse.
     """
     _refuse_ungated(claim, part, condition, plateau)
     bounds = {"at_least": at_least, "at_most": at_most}
@@ -133,7 +132,9 @@ def judge(
     else:
         table = np.atleast_2d(np.asarray(cases, dtype=np.float64))
         decision = decide(list(table) if table.size else [], at_least, at_most, gap, fewest=fewest + 1)
-        why = f"{_range(table)}, asked for: {wanted} in every seed, or outside in every seed of a case"
+        few = sum(len(_known(row)) <= fewest for row in table)
+        why = f"{few} of {len(table)} cases have too few seeds with a number, " if decision.reason == UNMET else ""
+        why += f"{_range(table)}, asked for: {wanted} in every seed, or outside in every seed of a case"
         measured = _known(table[list(decision.deciding)]) if np.ndim(cases) else cases
     said = {"part": part, "paper": paper, "condition": condition, "remark": remark}
     return _record(claim, decision, measured, said, agrees, explanation, why, note, plateau, **bounds)
@@ -155,9 +156,8 @@ def judge_printed(
 ) -> str:
     """Check that a printed number lies within an interval; record what is found, and return it.
 
-    It agrees if the interval holds it and is no wider than `widest`, recorded as "reduced": another corpus than the
-    paper's. It differs, with `explanation`, if the interval does not hold it. A wider interval that holds it says
-    nothing and is undecided; so is a number without an interval. condition, plateau, remark: as in `judge`.
+    It agrees if the interval contains it and is no wider than `widest`, recorded as "reduced" (another corpus). It
+    differs, with `explanation`, if not. A wider one that contains it, or none, is undecided. The others: as in `judge`.
     """
     _refuse_ungated(claim, part, condition, plateau)
     if not measured.known:
