@@ -14,7 +14,7 @@ from experiments.natural_corpora.written.relations import RELATED, RELATIONS, RE
 from experiments.natural_corpora.written.runs import Network, Runs, planned, written_runs
 from experiments.natural_corpora.written.selection import Networks, Selection
 from lib.report import provenance
-from lib.report.claims import undecided
+from lib.report.claims import joined, undecided
 from lib.report.records import Record
 from lib.report.verdicts import UNMET, decide, judge
 from lib.runs import store
@@ -56,13 +56,15 @@ class Statements:
         and has a reason why that refutes nothing at our size (`Asked.smaller`).
         """
         for asked in ASKED[claim] if self.selection.found else ():
-            networks = asked.about(self.selection)
-            said: dict[str, Any] = {"part": f"{asked.part}, to plateau", "condition": "to plateau", "note": asked.note}
+            networks, beside = asked.about(self.selection), asked.beside(self.selection)
+            compared = f"{', '.join(map(str, networks))} beside {', '.join(map(str, beside))}" if beside else ""
+            said: dict[str, Any] = {"part": f"{asked.part}, to plateau", "condition": "to plateau"}
+            said["note"] = joined(asked.note, compared)
             if asked.optional and not networks:
                 undecided(claim, reason=UNMET, sentence="no network of this width was trained here", **said)
                 continue
             numbers = table(networks, lambda run, asked=asked: asked.number(run, self.selection))  # type: ignore[misc]
-            plateau = self.selection.gate({**networks, **asked.beside(self.selection)})
+            plateau = self.selection.gate({**networks, **beside})
             low, high = asked.bounds
             if self.profile != "paper" and plateau.reached and refutes_nothing(asked, numbers):
                 why = f"{asked.smaller}; it would differ: {told(asked, numbers)}"
