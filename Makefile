@@ -80,6 +80,7 @@ benchmarks: $(READY)
 	$(RUN) benchmarks/generation.py
 	$(RUN) benchmarks/generation_growth.py
 	$(RUN) benchmarks/linear_recurrence.py
+	$(RUN) benchmarks/linear_attention.py
 	$(RUN) benchmarks/scoring.py
 	$(RUN) benchmarks/gaussian_training.py
 	$(RUN) benchmarks/paper_cost.py

@@ -128,16 +128,6 @@ def table_error_terms(p: ArrayLike, q: ArrayLike, marginal: ArrayLike | None = N
     )
 
 
-def table_jeffreys(p: ArrayLike) -> float:
-    """Jeffreys divergence of a joint table (A, B) and the product of its marginals, KL both ways.
-
-    inf as soon as p(x, y) = 0 < p(x) p(y), whatever the information. ValueError unless p is a distribution. O(A B).
-    """
-    joint = _checked_law(p, 2, "p")
-    product = np.outer(joint.sum(axis=1), joint.sum(axis=0))
-    return divergence(joint, product) + divergence(product, joint)
-
-
 def markov_error_terms(
     p: tuple[ArrayLike, ArrayLike],
     q: tuple[ArrayLike, ArrayLike],

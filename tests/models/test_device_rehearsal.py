@@ -114,7 +114,7 @@ def test_on_the_cpu_compiled_loops_are_called() -> None:
 
 def test_scans_and_attention_longer_than_a_chunk_agree() -> None:
     sequence = torch.from_numpy(np.random.default_rng(2).integers(VOCABULARY, size=(1, 150)))
-    for name in ("mamba", "mamba2", "transformer", "ttt_linear"):
+    for name in ("mamba", "mamba2", "transformer", "linear_attention", "ttt_linear"):
         model = create(name, VOCABULARY, WIDTH).double()
         expected = model(sequence).detach()
         with stand_in_device():

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.signal import cont2discrete
 
-from lib.models.attention.linear import LinearAttentionMixer, TTTLinearMixer
+from lib.models.attention.linear import CHUNK, SYSTEM, LinearAttentionMixer, TTTLinearMixer, causal_products
 from lib.models.attention.patterns import Strided
 from lib.models.attention.transformer import Attention
 from lib.models.base import seeded
@@ -143,23 +145,57 @@ def test_fast_weights_take_the_gradient_step_that_autograd_finds() -> None:
     torch.testing.assert_close(k.norm(dim=-1), torch.ones(2, dtype=torch.float64))
 
 
-def test_linear_attention_is_attention_with_a_kernel() -> None:
+@pytest.mark.parametrize("time", [6, 2 * CHUNK + 5])
+def test_linear_attention_is_attention_with_a_kernel(time: int) -> None:
     with seeded(0):
         mixer = LinearAttentionMixer(4, 2).double()
-    x = inputs(6, 4)
+    x = inputs(time, 4)
     with torch.no_grad():
-        q, k, v = mixer.in_proj(x)[0].numpy().reshape(6, 3, 2, 2).transpose(1, 2, 0, 3)
+        q, k, v = mixer.in_proj(x)[0].numpy().reshape(time, 3, 2, 2).transpose(1, 2, 0, 3)
 
     def feature(z: np.ndarray) -> np.ndarray:
         return np.where(z > 0, z + 1, np.exp(np.minimum(z, 0)))
 
-    mixed = np.zeros((6, 2, 2))
-    for t in range(6):
+    mixed = np.zeros((time, 2, 2))
+    for t in range(time):
         for head in range(2):
             weights = np.array([feature(q[head, t]) @ feature(k[head, j]) for j in range(t + 1)])
             mixed[t, head] = weights / weights.sum() @ v[head, : t + 1]
     w = weights_of(mixer)
-    np.testing.assert_allclose(output(mixer, x), mixed.reshape(6, 4) @ w["out_proj.weight"].T, atol=1e-12)
+    np.testing.assert_allclose(output(mixer, x), mixed.reshape(time, 4) @ w["out_proj.weight"].T, atol=1e-12)
+
+
+@given(time=st.integers(0, 14), chunk=st.integers(1, 16), size=st.integers(1, 3), seed=st.integers(0, 99))
+def test_products_in_chunks_are_those_of_the_whole_triangle(time: int, chunk: int, size: int, seed: int) -> None:
+    """In whole numbers, so that nothing is rounded; gradients too."""
+    random = torch.Generator().manual_seed(seed)
+    q, k = torch.randint(-9, 9, (2, 2, 3, time, size), generator=random).double().requires_grad_()
+    v = torch.randint(-9, 9, (2, 3, time, 4), generator=random).double().requires_grad_()
+    found, whole = causal_products(q, k, v, chunk), (q @ k.transpose(-2, -1)).tril() @ v
+    assert torch.equal(found, whole)
+    weight = torch.randint(-9, 9, whole.shape, generator=random).double()
+    for one, other in zip(*(torch.autograd.grad((y * weight).sum(), (q, k, v)) for y in (found, whole)), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("kind", "time"),
+    [
+        (kind, n * size + more)
+        for kind, size in ((LinearAttentionMixer, CHUNK), (TTTLinearMixer, SYSTEM))
+        for n, more in ((1, -1), (1, 0), (1, 1), (2, 5))
+    ],
+)
+def test_a_chunk_begins_where_the_one_before_it_ended(kind: type, time: int) -> None:
+    with seeded(0):
+        mixer = kind(6, 2).double()
+    x, found = inputs(time, 6), []
+    with torch.no_grad():
+        state = mixer.initial_state(1)
+        for t in range(time):
+            y, state = mixer.step(x[:, t], state)
+            found.append(y[0].numpy())
+    np.testing.assert_allclose(output(mixer, x), found, atol=1e-10)
 
 
 def test_sparse_attention_is_a_softmax_over_the_positions_of_its_pattern() -> None:

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 
 from lib.models.base import BlockModel, Module, glorot_linear, head_width
 
+CHUNK, SYSTEM = 16, 64  # tokens that are mixed by one matrix product, and inner steps that are solved for together
+
 
 class LinearAttentionState(NamedTuple):
     memory: Tensor  # (batch, heads, head width, head width): sum of f(k_j) v_j^T
@@ -34,9 +36,8 @@ class LinearAttentionMixer(Module):
     def forward(self, x: Tensor) -> Tensor:
         parts = self.in_proj(x).unflatten(-1, (3, self.heads, self.head_width))  # (batch, time, 3, heads, head width)
         q, k, v = parts.permute(2, 0, 3, 1, 4)  # each (batch, heads, time, head width)
-        weights = (_feature(q) @ _feature(k).transpose(-2, -1)).tril()  # (batch, heads, time, time)
-        mixed = weights @ v / weights.sum(dim=-1, keepdim=True)
-        return self.out_proj(mixed.transpose(1, 2).flatten(2))
+        summed = causal_products(_feature(q), _feature(k), F.pad(v, (0, 1), value=1.0))  # the column of ones: weights
+        return self.out_proj((summed[..., :-1] / summed[..., -1:]).transpose(1, 2).flatten(2))
 
     def initial_state(self, batch: int) -> LinearAttentionState:
         zeros = self.out_proj.weight.new_zeros(batch, self.heads, self.head_width, self.head_width)
@@ -59,11 +60,25 @@ def _feature(x: Tensor) -> Tensor:
     return F.elu(x) + 1.0
 
 
+def causal_products(q: Tensor, k: Tensor, v: Tensor, chunk: int = CHUNK) -> Tensor:
+    """sum_{j<=t} (q_t . k_j) v_j for q, k (batch, heads, time, size) and v (batch, heads, time, width), shape of v.
+
+    Within a chunk it is a triangle of weights; all chunks before it are one matrix, the sum of their k_j v_j^T.
+    Cost O(time x (chunk + size) x width). Source: Yang et al. (2024), Sec. 2.2, without gates.
+    """
+    time = q.shape[2]
+    if time <= chunk:
+        return (q @ k.transpose(-2, -1)).tril() @ v
+    q, k, v = (F.pad(x, (0, 0, 0, -time % chunk)).unflatten(2, (-1, chunk)) for x in (q, k, v))
+    before = F.pad((k.transpose(-2, -1) @ v).cumsum(dim=2)[:, :, :-1], (0, 0, 0, 0, 1, 0))
+    return ((q @ k.transpose(-2, -1)).tril() @ v + q @ before).flatten(2, 3)[:, :, :time]
+
+
 class LinearTransformer(BlockModel):
     """A Transformer with linear attention (Katharopoulos et al. 2020), additive sinusoidal positions.
 
     State: depth x width x (width / heads + 1) numbers whatever the length, and the position. The parallel form costs
-    O(time^2), a step O(width^2).
+    O(time x width^2) as the steps do, see `causal_products`.
     """
 
     def __init__(
@@ -101,16 +116,18 @@ class TTTLinearMixer(Module):
         self.out_proj = glorot_linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """All inner steps at once: with W_t = W_0 + sum_{s<=t} u_s k_s^T, the gradient steps u_s solve
+        """A chunk of inner steps at once: from W_0 at its start, W_t = W_0 + sum_{s<=t} u_s k_s^T, and the u_s solve
 
         u_t + eta_t sum_{s<t} (k_t . k_s) u_s = eta_t (v_t - W_0 k_t),  a triangular system.
         """
-        q, k, v, rate = self._heads(x)  # (batch, heads, time, head width), rate (batch, heads, time, 1)
-        start = self.initial_weights.transpose(-2, -1)
-        system = torch.eye(x.shape[1], dtype=x.dtype, device=x.device) + (rate * (k @ k.transpose(-2, -1))).tril(-1)
-        steps = torch.linalg.solve_triangular(system, rate * (v - k @ start), upper=False, unitriangular=True)
-        mixed = q @ start + (q @ k.transpose(-2, -1)).tril() @ steps
-        return self.out_proj(mixed.transpose(1, 2).flatten(2))
+        weights, mixed = self.initial_weights.transpose(-2, -1), []
+        # q, k and v (batch, heads, chunk, head width), rate (batch, heads, chunk, 1)
+        for q, k, v, rate in zip(*(part.split(SYSTEM, dim=2) for part in self._heads(x)), strict=True):
+            system = (rate * (k @ k.transpose(-2, -1))).tril(-1)  # its diagonal counts as ones
+            steps = torch.linalg.solve_triangular(system, rate * (v - k @ weights), upper=False, unitriangular=True)
+            mixed.append(q @ weights + (q @ k.transpose(-2, -1)).tril() @ steps)
+            weights = weights + k.transpose(-2, -1) @ steps
+        return self.out_proj(torch.cat(mixed, dim=2).transpose(1, 2).flatten(2))
 
     def initial_state(self, batch: int) -> FastWeights:
         return FastWeights(self.initial_weights.expand(batch, -1, -1, -1))

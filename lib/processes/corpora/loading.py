@@ -77,16 +77,6 @@ class Corpus:
             return encode_bpe(self.documents, vocabulary_size, self.sha256)
         raise ValueError(f"unknown level {level!r}; a text is read as 'character', 'word' or 'bpe'")
 
-    def check_lag(self, largest: int, level: Level = "character") -> None:
-        """``ValueError`` unless some document is longer than ``largest`` symbols of ``level``."""
-        tokens = self.tokens(level)
-        longest = max(map(len, tokens.documents()), default=0)
-        if largest >= longest:
-            raise ValueError(
-                f"corpus {self.label!r}: its longest document has {longest} symbols at level {level!r}; "
-                f"lags must be below that, got {largest}"
-            )
-
 
 @dataclass(frozen=True)
 class Available:

@@ -148,20 +148,6 @@ class AttentionSums:
                 raise ValueError(f"{name}: at most {allowed} is allowed, got {value}")
 
 
-def omega_by_definition(t: int, first: int, k: int, s: int) -> Fraction:
-    """omega_{first:k}(s) as the sum over all sets of s positions (Eq. 126). Cost O(C(k - first, s))."""
-    chosen = itertools.combinations(range(first, k), s)
-    return sum(
-        (math.prod((Fraction(1, t + i) for i in positions), start=Fraction(1)) for positions in chosen),
-        start=Fraction(0),
-    )
-
-
-def theta_by_definition(t: int, k: int, s: int) -> Fraction:
-    """theta_{0:k}(s) as the sum over all paths (Eq. 127). Cost O(C(k, s) s)."""
-    return sum((_path(t, positions) for positions in itertools.combinations(range(k), s)), start=Fraction(0))
-
-
 def chi_by_definition(t: int, k: int, s: int) -> Fraction:
     """chi_{0:k}(s) as the sum over all paths (Eq. 122). Cost O(C(k, s) s)."""
     return sum((_path(t, (*positions, k)) for positions in itertools.combinations(range(k), s)), start=Fraction(0))

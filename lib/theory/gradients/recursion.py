@@ -118,19 +118,6 @@ def propagator(F: Table, first: int, last: int, identity: Any) -> Any:
     return _total(product(between) for s in range(len(inner) + 1) for between in combinations(inner, s))
 
 
-def path_count(k: int, degree: int | None = None) -> int:
-    """How many paths there are, counted without listing them: with one step, or any, from each earlier state.
-
-    N_k(s) = sum_{j<k} N_j(s - 1), N_k(0) = 1: the recursion itself with every E and F equal to one. Cost O(k^2).
-    """
-    counts = [[1]]
-    for m in range(1, whole_number(k, "k", 0) + 1):
-        counts.append([1] + [sum(counts[j][s - 1] for j in range(s - 1, m)) for s in range(1, m + 1)])
-    if degree is None:
-        return sum(counts[k])
-    return counts[k][degree] if whole_number(degree, "degree", 0) <= k else 0
-
-
 class CountedMatrix:
     """A matrix that counts the products it takes part in; `counter[0]` is shared by all that come from it."""
 

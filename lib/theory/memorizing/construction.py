@@ -125,14 +125,6 @@ class MemorizingSSM:
         """Condition of the feature matrix (N, h) of the memorised windows, in the 2-norm. Cost O(h^3)."""
         return float(np.linalg.cond(self.features(self.windows).astype(np.float64)))
 
-    @property
-    def nilpotency_defect(self) -> float:
-        """Largest entry of A^order as it is computed: 0 where A is exact, else rounding. Cost O(order h^2 d)."""
-        power = self.left
-        for _ in range(self.order - 1):
-            power = self.left @ (self.right @ power)
-        return float(np.abs(power @ self.right).max(initial=0))
-
     def astype(self, dtype: DTypeLike) -> MemorizingSSM:
         """All weights rounded to another floating type."""
         names = ("left", "right", "B", "b", "C", "windows")

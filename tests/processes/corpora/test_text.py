@@ -284,14 +284,6 @@ def test_a_file_that_is_not_there_or_empty_is_refused(tmp_path):
         corpora.load(tmp_path / "empty.txt")
 
 
-def test_a_corpus_shorter_than_the_largest_lag_is_named(tmp_path):
-    (tmp_path / "short.txt").write_text("ten chars.")
-    corpus = corpora.load(tmp_path / "short.txt")
-    corpus.check_lag(9)
-    with pytest.raises(ValueError, match=r"corpus 'short': its longest document has 10 symbols.*got 1000"):
-        corpus.check_lag(1000)
-
-
 @given(st.integers(1, 40))
 def test_the_head_of_a_corpus_has_the_asked_length(characters):
     corpus = corpora.Corpus("made", None, ("abc" * 5, "defg", "h" * 30), "made", "prose")

@@ -20,10 +20,23 @@ from lib.theory.attention.sums import (
     chi_by_definition,
     chi_rows,
     leading_coefficient,
-    omega_by_definition,
     scaled_remainders,
-    theta_by_definition,
 )
+
+
+def omega_by_definition(t: int, first: int, k: int, s: int) -> Fraction:
+    """omega_{first:k}(s), Eq. 126: the sum over all sets of s positions."""
+    chosen = itertools.combinations(range(first, k), s)
+    return sum((math.prod((Fraction(1, t + i) for i in places), start=Fraction(1)) for places in chosen), Fraction(0))
+
+
+def theta_by_definition(t: int, k: int, s: int) -> Fraction:
+    """theta_{0:k}(s), Eq. 127: the sum over all paths, where a step taken directly adds one."""
+    total = Fraction(0)
+    for places in itertools.combinations(range(k), s):
+        factors = [Fraction(1, t + i) + (i - before == 1) for before, i in itertools.pairwise((-1, *places))]
+        total += math.prod(factors, start=Fraction(1))
+    return total
 
 
 @pytest.mark.parametrize("t", [1, 2, 7])

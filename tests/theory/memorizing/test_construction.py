@@ -91,7 +91,6 @@ def test_a_power_of_the_transition_is_exactly_zero(method: str) -> None:
     assert not np.any(A @ A @ A)  # Fractions: no rounding
     assert np.any(A @ A)
     assert not np.any(np.linalg.matrix_power(model.A, 3))
-    assert model.nilpotency_defect == 0
     left, right = rationals(model.left.astype(np.float32)), rationals(model.right.astype(np.float32))
     if method != "shift_register":  # its other weights are no dyadic fractions, and need not be
         assert not np.any(left @ (right @ left) @ (right @ left) @ right)
