@@ -1,0 +1,1 @@
+"""What a state space model can do that n-gram models and one hidden layer cannot."""

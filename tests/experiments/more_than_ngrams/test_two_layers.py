@@ -1,0 +1,80 @@
+"""Two hidden layers memorise any pairs, exactly, with the number of neurons that is promised."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiments.more_than_ngrams.two_layers import memorise, memorise_sequences
+from lib.theory.memorizing.exact import rationals
+from lib.theory.windows.rational_matrices import nilpotency_index
+
+FRACTIONS = st.fractions(-9, 9, max_denominator=12)
+
+
+def exact(values: list[Fraction]) -> np.ndarray:
+    return rationals(np.array(values, dtype=object))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.dictionaries(FRACTIONS, FRACTIONS, min_size=1, max_size=30))
+def test_any_numbers_are_memorised_in_fractions(pairs: dict[Fraction, Fraction]) -> None:
+    z, y = exact(list(pairs)), exact(list(pairs.values()))
+    model = memorise(z, y)
+    assert (model(z) == y).all()
+    assert model.neurons <= 4 * (math.isqrt(len(z) - 1) + 1)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.data(), st.integers(1, 4), st.integers(1, 2))
+def test_sequences_are_memorised_within_a_window(data: st.DataObject, n: int, m: int) -> None:
+    digits = st.lists(st.integers(0, 4), min_size=n * m, max_size=n * m).map(tuple)
+    words = data.draw(st.lists(digits, min_size=1, max_size=20, unique=True))
+    x = rationals(np.array(words).reshape(len(words), n, m))
+    y = rationals(np.array(data.draw(st.lists(st.integers(-9, 9), min_size=len(words), max_size=len(words)))))
+    model = memorise_sequences(x, y, 5 ** np.arange(n * m).reshape(n, m))  # the number of the digits: no two alike
+    assert (model(x) == y).all()
+    assert model.neurons <= 4 * (math.isqrt(len(words) - 1) + 1) + n - 1
+    assert (nilpotency_index(model.A) or math.inf) <= n
+    older = np.concatenate([rationals(np.full((len(words), 3, m), 7)), x], axis=1)
+    assert (model(older) == y).all()  # what came before the window does not matter
+
+
+def test_between_the_points_of_a_block_the_output_is_straight() -> None:
+    z, y = exact([Fraction(i * i) for i in range(9)]), exact([Fraction(v) for v in (3, -1, 4, 1, -5, 9, 2, -6, 5)])
+    middle = (z[1:] + z[:-1]) / 2
+    inside = np.arange(8) % 3 != 2  # blocks of three
+    assert (memorise(z, y)(middle)[inside] == ((y[1:] + y[:-1]) / 2)[inside]).all()
+
+
+def test_without_any_neuron_that_is_used_a_point_is_missed() -> None:
+    z = exact([Fraction(i) for i in range(16)])
+    y = exact([Fraction((-1) ** i) for i in range(16)])
+    model = memorise(z, y)
+    for neuron in np.flatnonzero((model.W != 0).any(axis=1)):
+        fewer = type(model)(model.b, np.where(np.arange(len(model.W))[:, None] == neuron, Fraction(0), model.W))
+        assert (fewer(z) != y).any()
+
+
+def test_floats_are_memorised_up_to_rounding() -> None:
+    random = np.random.default_rng(0)
+    z, y = random.permutation(900) / 900, random.standard_normal(900)
+    model = memorise(z, y)
+    np.testing.assert_allclose(model(z), y, atol=1e-9)
+    assert model.neurons == 120
+
+
+@pytest.mark.parametrize("z", [[], [1.0, 2.0, 1.0]])
+def test_numbers_that_are_alike_are_refused(z: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"z: one or more numbers, no two of them alike, are allowed, got \["):
+        memorise(np.array(z), np.zeros(len(z)))
+
+
+def test_sequences_that_the_direction_does_not_tell_apart_are_refused() -> None:
+    with pytest.raises(ValueError, match="no two of them alike"):
+        memorise_sequences([[[1], [0]], [[0], [1]]], [1, 2], [[1], [1]])
