@@ -141,34 +141,19 @@ def table_of_quality(networks: Iterable[tuple[Network, Runs]]) -> str:
 
 
 def table_of_relations(selection: Selection) -> str:
-    """Rank correlations over the networks of a level."""
-    rows = [
-        (level, part, points(selection.of_level(level), pair)) for level in LEVELS for part, pair in RELATIONS.items()
-    ]
-    return table(
-        [
-            ("level", lambda row: row[0]),
-            ("statement", lambda row: row[1]),
-            ("networks", lambda row: len(row[2])),
-            ("rank correlation", lambda row: f"{rank_correlation(row[2])}"),
-        ],
-        rows,
-    )
-
-
-def relations_told(selection: Selection) -> str:
-    """How many of these rank correlations are positive, and how many intervals lie above the bound."""
-    found = [
-        rank_correlation(points(selection.of_level(level), pair)) for level in LEVELS for pair in RELATIONS.values()
-    ]
-    known = [one for one in found if one.known]
-    if not known:
-        return ""
+    """Rank correlations over the networks of a level, with how many are positive or lie above the bound."""
+    rows = []
+    for level in LEVELS:
+        for part, pair in RELATIONS.items():
+            some = points(selection.of_level(level), pair)
+            rows.append((level, part, len(some), rank_correlation(some)))
+    known = [found for *_, found in rows if found.known]
     positive, above = sum(one.value > 0 for one in known), sum(one.low > RELATED for one in known)
-    return (
+    told = (
         f"Of {len(known)} rank correlations {positive} are positive, and of {above} the whole interval lies above "
         f"{RELATED:g}, as is asked here.\n\n"
     )
+    return (told if known else "") + markdown_table(["level", "statement", "networks", "rank correlation"], rows)
 
 
 def every_network(selection: Selection) -> list[tuple[Network, Runs]]:
