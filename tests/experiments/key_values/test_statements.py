@@ -67,7 +67,10 @@ def budget(run: Run) -> tuple[int, float]:
 
 def usual(run: Run) -> tuple[int, float]:
     """The budget that decides."""
-    return {"mamba": (48, 0.01), "lstm": (48, 0.03)}.get(run.parameters["architecture"], (24, 0.01))
+    kind, long = run.parameters["architecture"], run.parameters["pairs"] == 128
+    if long and kind in (found := {"transformer": (192, 0.0033), "mamba2": (96, 0.01), "mamba": (48, 0.0033)}):
+        return found[kind]
+    return {"mamba": (48, 0.01), "lstm": (48, 0.03)}.get(kind, (24, 0.01))
 
 
 def judged(lost: Lost = by_age, there: Callable[[Run], bool] = lambda run: True) -> dict[str, str]:
@@ -116,6 +119,21 @@ def test_what_is_missing_or_not_at_a_plateau_decides_nothing() -> None:
         return by_age(run, keys, age) * (0.5 if budget(run)[0] == 2 * usual(run)[0] else 1.0)
 
     assert set(judged(longer_is_better).values()) == {"agrees", "undecided"}
+
+
+def test_networks_at_a_plateau_refute_what_is_said_of_all_and_alone_confirm_nothing() -> None:
+    def without_gate_of(some: str) -> Callable[[Run], bool]:
+        return lambda run: not (run.parameters["architecture"] == some and budget(run) != usual(run))
+
+    part = "they are lost by age"
+    assert judged(by_rank, without_gate_of("lstm"))[part] == "differs"  # the others suffice
+    assert judged(by_age, without_gate_of("lstm"))[part] == "undecided"  # the others do not
+
+    def lstm_by_rank(run: Run, keys: Any, age: Any) -> Any:
+        return (by_rank if run.parameters["architecture"] == "lstm" else by_age)(run, keys, age)
+
+    assert judged(lstm_by_rank)[part] == "differs"
+    assert judged(lstm_by_rank, without_gate_of("lstm"))[part] == "undecided"  # it alone would refute, with no plateau
 
 
 def test_the_gate_takes_the_usual_budget_for_deciding() -> None:
