@@ -68,8 +68,9 @@ def budget(run: Run) -> tuple[int, float]:
 def usual(run: Run) -> tuple[int, float]:
     """The budget that decides."""
     kind, long = run.parameters["architecture"], run.parameters["pairs"] == 128
-    if long and kind in (found := {"transformer": (192, 0.0033), "mamba2": (96, 0.01), "mamba": (48, 0.0033)}):
-        return found[kind]
+    longer = {"transformer": (192, 0.0033), "mamba2": (96, 0.01), "mamba": (48, 0.0033), "lstm": (96, 0.03)}
+    if long and kind in longer:
+        return longer[kind]
     return {"mamba": (48, 0.01), "lstm": (48, 0.03)}.get(kind, (24, 0.01))
 
 
