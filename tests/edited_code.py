@@ -20,30 +20,33 @@ from lib.batch.side_by_side import FORKS, LIBRARIES
 from lib.machine import folder_of_kernels
 
 SERVER = """
-import importlib, json, os, runpy, sys
+import gc, importlib, json, multiprocessing, os, runpy, sys
+
+def become(words, folder, environment, output):
+    output = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(output, 1), os.dup2(output, 2)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path[0] = folder
+    sys.dont_write_bytecode = False  # the place is our own
+    module, *sys.argv = words if words[0] == "-m" else ["", *words]
+    if module:
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+
 for name in sys.argv[1:]:
     importlib.import_module(name)
 assert not {"lib", "experiments"} & sys.modules.keys()
+gc.collect()
+gc.freeze()
 for request in sys.stdin:
-    if not (child := os.fork()):
-        break
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-else:
-    sys.exit()
-asked = json.loads(request)
-os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-output = os.open(asked["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-os.dup2(output, 1), os.dup2(output, 2)
-os.chdir(asked["folder"])
-os.environ.clear()
-os.environ.update(asked["environment"])
-sys.path[0] = asked["folder"]
-sys.dont_write_bytecode = False  # the place is our own
-module, *sys.argv = asked["words"] if asked["words"][0] == "-m" else ["", *asked["words"]]
-if module:
-    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-else:
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    # These end without taking apart what they have loaded, which would copy it all: seconds for every one.
+    child = multiprocessing.get_context("fork").Process(target=become, kwargs=json.loads(request))
+    child.start()
+    child.join()
+    print(child.exitcode, flush=True)
 """
 
 

@@ -14,7 +14,7 @@ from experiments.binary_sequences.runs import Axis, Floats, Network, Networks, R
 from lib.information.intervals import Interval
 from lib.report import provenance
 from lib.report.claims import joined
-from lib.report.gate import Plateau, all_ways
+from lib.report.gate import Plateau, all_ways, refuting
 from lib.report.verdicts import DISSENT, Decision, decide, judge
 from lib.runs import store
 from lib.runs.definition import Experiment
@@ -145,21 +145,19 @@ class Statements:
         rows, and which sizes did, with what they say; and the sizes of the rows.
         """
         ways = [all_ways(*(self.gate(name, [size], axis) for name in names)) for size in sizes]
+
+        def found(places: list[int]) -> str:
+            return decide(list(rows[places]), **_bounds(asked)).found
+
+        places, first = refuting(ways, lambda passed: found(passed) == "differs")
+        if first.reached:
+            return rows[places], first, [sizes[place] for place in places]
         passed = [place for place, way in enumerate(ways) if way.reached]
-        found = ""
+        missed = [f"{axis} {size}: {way.reason}" for size, way in zip(sizes, ways, strict=True) if not way.reached]
+        told = [first.sentence, f"no plateau at {'; '.join(missed)}"]
         if passed:
-            found = decide(list(rows[passed]), **_bounds(asked)).found
-        if found == "differs":
-            return rows[passed], all_ways(*(ways[place] for place in passed)), [sizes[place] for place in passed]
-        reached = (
-            f"one at {axis} {', '.join(str(sizes[place]) for place in passed)}, where {THERE[found]}" if passed else ""
-        )
-        missed = "; ".join(
-            f"{axis} {size}: {way.reason}" for size, way in zip(sizes, ways, strict=True) if not way.reached
-        )
-        first = all_ways(*ways)
-        told = [first.sentence, f"no plateau at {missed}", reached]
-        return rows, replace(first, sentence="; ".join(filter(None, told))), list(sizes)
+            told += [f"one at {axis} {', '.join(str(sizes[place]) for place in passed)}, where {THERE[found(passed)]}"]
+        return rows, replace(first, sentence="; ".join(told)), list(sizes)
 
 
 def _bounds(asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments.key_values.runs import ORDER, USUAL_SIZE, FactRun, Network, deciding, lengths, plateau
 from lib.information.intervals import UNKNOWN, Interval, seed_mean
-from lib.report.gate import Plateau, all_ways
+from lib.report.gate import Plateau, refuting
 from lib.report.verdicts import judge
 
 CLAIM = "book-recall"
@@ -61,10 +61,10 @@ def judge_lost(runs: Sequence[FactRun], told: Sequence[int]) -> str:
     ends = (told[0], told[-1]) if len(told) > 1 else (0, 0)
     cases = {network: _difference(runs, (network, ends[0]), (network, ends[1])) for network in FIXED}
     ways = {network: plateau(runs, [(network, pairs) for pairs in ends if len(told) > 1]) for network in FIXED}
-    speaking, way, note = _refuting(cases, ways, LOST)
+    speaking, way, note = _speaking(cases, ways, LOST)
     return judge(
         CLAIM,
-        {network.name: case for network, case in speaking.items()},
+        speaking,
         part="fixed states lose facts",
         at_least=LOST,
         explanation="a state of fixed size recalls as large a share of longer documents",
@@ -96,10 +96,10 @@ def judge_age(runs: Sequence[FactRun], told: Sequence[int]) -> str:
         for network in FIXED
     }
     ways = {network: plateau(runs, [(network, longest)]) for network in FIXED}
-    speaking, way, note = _refuting(cases, ways, HALF)
+    speaking, way, note = _speaking(cases, ways, HALF)
     return judge(
         CLAIM,
-        {network.name: case for network, case in speaking.items()},
+        speaking,
         part="they are lost by age",
         at_least=HALF,
         explanation="most of what is lost are facts about rare keys, not recalled at any age: they were not learned",
@@ -109,18 +109,19 @@ def judge_age(runs: Sequence[FactRun], told: Sequence[int]) -> str:
     )
 
 
-def _refuting(
+def _speaking(
     cases: Mapping[Network, Interval], ways: Mapping[Network, Plateau], bound: float
-) -> tuple[Mapping[Network, Interval], Plateau, str]:
-    """What is said of all networks fails already if those at a plateau refute it: then these alone, with a note.
+) -> tuple[dict[str, Interval], Plateau, str]:
+    """Cases by name that are judged, their gate, and a note on those that may not speak, as `refuting` says.
 
-    Else all cases, and the gate that all have to pass. Set when trainings at 128 pairs were known that had not ended.
+    That rule was set when trainings at 128 pairs were known that had not ended.
     """
-    passed = [network for network, way in ways.items() if way.reached]
-    if len(passed) < len(ways) and any(cases[one].known and cases[one].high < bound for one in passed):
-        names = ", ".join(one.name for one in ways if one not in passed)
-        return {one: cases[one] for one in passed}, all_ways(*(ways[one] for one in passed)), f"no plateau: {names}"
-    return cases, all_ways(*ways.values()), ""
+    networks = list(ways)
+    below = [cases[one].known and cases[one].high < bound for one in networks]
+    places, gate = refuting(list(ways.values()), lambda passed: any(below[place] for place in passed))
+    silent = ", ".join(one.name for place, one in enumerate(networks) if place not in places)
+    speaking = {networks[place].name: cases[networks[place]] for place in places}
+    return speaking, gate, f"no plateau: {silent}" if silent else ""
 
 
 def _shares(runs: Sequence[FactRun], network: Network, pairs: int) -> Interval:

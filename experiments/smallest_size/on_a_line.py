@@ -1,4 +1,4 @@
-""""""
+"""The fewest units that memorise any targets: of points on a line, and of sequences, read as one number each."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lib.checks import whole_number
+from lib.theory.memorizing.exact import Rationals, rectified, states
 from lib.theory.smallest.piecewise_linear import (
     HiddenLayer,
     Number,
@@ -21,7 +21,6 @@ from lib.theory.smallest.piecewise_linear import (
     simplest_interpolant,
 )
 
-Rationals = NDArray[np.object_]  # of Fractions
 SIX = 6  # points that four units memorise, whatever the targets
 
 
@@ -42,11 +41,7 @@ class RationalStateSpace:
         read = _sequences(sequences)
         if read.shape[2] != self.B.shape[1]:
             raise ValueError(f"sequences: vectors of width {self.B.shape[1]} are allowed, got {read.shape[2]}")
-        state = np.full((len(read), len(self.b)), Fraction(0), dtype=object)
-        for step in range(read.shape[1]):
-            state = state @ self.A.T + read[:, step] @ self.B.T
-        active = np.maximum(state + self.b, np.full(state.shape, Fraction(0), dtype=object))
-        return np.asarray(active @ self.C.T)
+        return np.asarray(rectified(states(self.A, self.B, read) + self.b) @ self.C.T)
 
 
 def along_a_direction(layer: HiddenLayer, direction: Sequence[Number], order: int) -> RationalStateSpace:
@@ -170,9 +165,7 @@ def _sequences(sequences: Any) -> Rationals:
     if given.ndim != 3 or 0 in given.shape:
         raise ValueError(f"sequences: shape (N, n, m) is allowed, got {given.shape}")
     flat = [value.item() if isinstance(value, np.integer) else value for value in given.flat]
-    result = np.empty(given.size, dtype=object)
-    result[:] = rationals(flat, "sequences")
-    return result.reshape(given.shape)
+    return np.array(rationals(flat, "sequences"), dtype=object).reshape(given.shape)
 
 
 def worst_case_size(points: int) -> int:

@@ -13,7 +13,7 @@ nor is patience at a constant rate.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -123,6 +123,16 @@ def all_ways(*ways: Plateau) -> Plateau:
     if not ways:
         raise ValueError("at least one plateau is needed, got none")
     return next((way for way in ways if not way.reached), ways[0])
+
+
+def refuting(ways: Sequence[Plateau], refute: Callable[[list[int]], bool]) -> tuple[list[int], Plateau]:
+    """Of a statement about all networks, the places of those that may speak, and their gate.
+
+    It fails already if those at a plateau refute it: then they alone speak. Else all do, and all have to pass.
+    """
+    passed = [place for place, way in enumerate(ways) if way.reached]
+    speaking = passed if passed and refute(passed) else list(range(len(ways)))
+    return speaking, all_ways(*(ways[place] for place in speaking))
 
 
 class Training(NamedTuple):

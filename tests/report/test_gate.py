@@ -12,7 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.information.intervals import Interval
-from lib.report.gate import Plateau, Training, all_ways, any_way, near_optimum, plateau_of, settled, usual_budget
+from lib.report.gate import (
+    Plateau,
+    Training,
+    all_ways,
+    any_way,
+    near_optimum,
+    plateau_of,
+    refuting,
+    settled,
+    usual_budget,
+)
 from lib.report.records import REASONS
 from lib.report.verdicts import judge, judge_printed
 
@@ -36,6 +46,16 @@ def test_near_the_optimum_is_its_definition(excess: dict[str, list[float]], effe
         far = any(all(loss > bound for loss in losses) for losses in excess.values())
         assert (found.reached, found.reason) == (False, UNCONVERGED if far else DISSENT)
     assert found.sentence
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=5))
+def test_those_at_a_plateau_alone_may_refute_what_is_said_of_all(networks: list[tuple[bool, bool]]) -> None:
+    ways = [OPEN if reached else SHUT for reached, _ in networks]
+    places, gate = refuting(ways, lambda passed: any(networks[place][1] for place in passed))
+    if any(reached and against for reached, against in networks):
+        assert places == [place for place, (reached, _) in enumerate(networks) if reached] and gate.reached
+    else:  # what is not at a plateau never refutes
+        assert places == list(range(len(networks))) and gate.reached == all(reached for reached, _ in networks)
 
 
 @given(SEEDS, st.lists(LOSSES, max_size=3), st.dictionaries(st.sampled_from([1 / 3, 1.0, 3.0]), LOSSES),
