@@ -1,5 +1,6 @@
 """`python -m lib`: the command line of the book."""
 
 from lib.batch.cli import main
+from lib.runs.endings import at_once
 
-main()
+at_once(main)

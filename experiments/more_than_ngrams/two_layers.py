@@ -42,7 +42,7 @@ class TwoLayers:
 class TwoLayerSSM:
     """h_t = A h_{t-1} + B x_t from 0, y = c . relu(W relu(h_T - b)) of the neurons behind the register.
 
-    A (h, h) of zeros and ones with A^n = 0, B (h, m). All numbers are Fractions.
+    A (h, h), as `memorise_sequences` makes it of zeros and ones with A^n = 0, B (h, m). All numbers are Fractions.
     """
 
     A: Rationals

@@ -80,8 +80,8 @@ def render(profile: str, clean: bool = False) -> Path:
     if clean:
         for name in ("html", ".doctrees", "jupyter_execute"):
             shutil.rmtree(BUILD / name, ignore_errors=True)
-    start = f"import lib.batch; from lib.runs.endings import end_with; end_with({os.getpid()})"
-    start += "; from jupyter_book.cli.main import main; main()"
+    start = f"import lib.batch; from lib.runs.endings import at_once, end_with; end_with({os.getpid()})"
+    start += "; from jupyter_book.cli.main import main; at_once(main)"
     command = [sys.executable, "-c", start, "build", str(ROOT), "-W", "-n", "--keep-going", "-q"]
     done = subprocess.run(command, env={**os.environ, "BOOK_PROFILE": profile}, cwd=ROOT, check=False)
     first = BUILD / "html" / "book" / "index.html"

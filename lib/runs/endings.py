@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import NoReturn
 
 LOOK = 0.2  # seconds between two looks whether the parent is still there
 PATIENCE = 10  # seconds that a process has for its own clean-up once its parent is gone
@@ -25,6 +29,28 @@ def in_one_line(error: BaseException) -> str:
     if not message:
         return str(kind)
     return message if kind == "ValueError" else f"{kind}: {message}"
+
+
+def at_once(work: Callable[[], object]) -> NoReturn:
+    """Do the work and end this process with its status, as Python does, but do not take apart what is loaded.
+
+    That takes a second or two where much is, and the system does it at once. What was registered with `atexit` is done.
+    """
+    status: object = None
+    try:
+        work()
+    except SystemExit as end:
+        status = end.code
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    if not isinstance(status, int | None):
+        print(status, file=sys.stderr)
+        status = 1
+    atexit._run_exitfuncs()
+    with contextlib.suppress(BrokenPipeError):  # who read it has gone
+        sys.stdout.flush()
+    os._exit(status or 0)
 
 
 @contextlib.contextmanager

@@ -350,3 +350,40 @@ def test_a_process_that_lives_with_its_parent_ends_when_that_one_is_killed(tempo
 )
 def test_an_error_is_told_in_one_line(error: Exception, line: str) -> None:
     assert in_one_line(error) == line
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "print('done')",
+        "print('done'); sys.exit()",
+        "print('done'); sys.exit(3)",
+        "print('done'); sys.exit('out of luck')",
+        "print('done'); raise ValueError('out of luck')",
+        "print('done', end=''); sys.stdout.buffer.write(b'!')",
+    ],
+)
+def test_an_end_at_once_is_the_same_end_but_takes_nothing_apart(work: str) -> None:
+    code = f"import atexit, sys\ndef work():\n    {work}\nclass Loaded:\n    def __del__(self): print('taken apart')\n"
+    code += "atexit.register(print, 'registered'); loaded = Loaded()\n"
+
+    def told(end: str) -> tuple[int, str, str]:
+        command = [sys.executable, "-c", code + end]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr.strip().rpartition("\n")[2]
+
+    status, output, error = told("from lib.runs.endings import at_once; at_once(work)")
+    assert output.startswith("done") and output.endswith("registered\n")
+    assert (status, f"{output}taken apart\n", error) == told("work()")
+
+
+def test_an_end_at_once_bears_that_its_reader_has_gone() -> None:
+    code = "from lib.runs.endings import at_once; at_once(lambda: print('x' * 10))"
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=buffered, stdout=writing, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
