@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy.typing as npt
-
 from experiments.binary_sequences.plateaus import Trainings, above, lengthened, usual
-from experiments.binary_sequences.runs import Network, Networks, Runs, TrainedRun, best, law, mean_ratio
+from experiments.binary_sequences.runs import Network, Networks, Runs, TrainedRun, best, law
 from lib.report.gate import Plateau
 from lib.report.page import MISSING, Column, listed, span, table
 
@@ -86,13 +84,6 @@ def choice_table(networks: Networks) -> str:
         ("law of all seeds", law),
     ]
     return table(columns, networks.values())
-
-
-def ratio_table(networks: Networks, exact: npt.ArrayLike, last: int) -> str:
-    """Mean of I over the exact curve (nats at lags 1, 2, ...) up to the lag `last`, every seed."""
-    head = f"mean of $I$ over the exact curve, lags 1 to {last}, every seed"
-    ratios: Column = (head, lambda runs: listed((mean_ratio(run, exact, 1, last) for run in runs), ".2f"))
-    return table([NETWORK, ratios], networks.values())
 
 
 def excess_table(conditions: Mapping[str, Mapping[str, Networks]], optimum: float) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lib.checks import whole_number
-from lib.training.tasks import sequences_of_tokens
+from lib.training.tasks import evaluating, sequences_of_tokens
 
 CELLS = 2**25  # logits held at a time while windows are scored
 
@@ -96,12 +96,9 @@ def window_losses(model: Any, windows: ArrayLike, *, device: torch.device | str 
     data = sequences_of_tokens(windows, "windows", None)
     rows = max(1, CELLS // (data.shape[1] * int(model.vocabulary)))
     found = []
-    training = model.training
-    model.eval()
-    with torch.no_grad():
+    with evaluating(model):
         for start in range(0, len(data), rows):
             tokens = torch.from_numpy(data[start : start + rows]).to(device).long()
             logits = model(tokens[:, :-1]).transpose(1, 2)
             found.append(F.cross_entropy(logits, tokens[:, 1:], reduction="none").double().cpu().numpy())
-    model.train(training)
     return np.concatenate(found)

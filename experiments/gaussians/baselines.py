@@ -103,13 +103,3 @@ def linear_loss(layers: int, copies: int, numbers: float) -> float:
     line = baselines(layers)
     missed = line.information - linear_state_information(layers, copies, [numbers])[0] / copies
     return max(0.0, float(missed / line.independent.sum()))
-
-
-def equivalent_window(divergence: float, layers: int) -> str:
-    """Which window's exact prediction has this KL on average: "16 to 32" between two of them, "< 1", "> 64"."""
-    lines = baselines(layers).windows
-    enough = [window for window, curve in lines.items() if curve.mean() <= divergence]
-    if not enough:
-        return f"> {max(lines)}"
-    place = list(lines).index(enough[0])
-    return f"{list(lines)[place - 1]} to {enough[0]}" if place else f"< {enough[0]}"

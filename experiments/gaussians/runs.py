@@ -94,11 +94,6 @@ class GaussianRun:
         return self.mean(1, EARLY)
 
     @property
-    def early_quarter(self) -> float:
-        """KL on the first quarter of the positions."""
-        return self.mean(1, self.length // 4)
-
-    @property
     def late(self) -> float:
         """KL on the second half of the positions: what the first half could have told is in it."""
         return self.mean(self.length // 2 + 1)

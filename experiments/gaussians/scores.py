@@ -59,16 +59,6 @@ class GaussianScores:
     copies: int
 
     @property
-    def divergence_by_position(self) -> Floats:
-        """E.36 over copies, (length,)."""
-        return np.asarray(self.divergences.mean(axis=0))
-
-    @property
-    def cross_entropy_by_position(self) -> Floats:
-        """E.38 over copies, (length,)."""
-        return np.asarray(self.cross_entropies.mean(axis=0))
-
-    @property
     def average_divergence(self) -> float:
         """E.37 over copies: what training minimises (E.35)."""
         return float(self.divergences.mean())

@@ -9,7 +9,6 @@ import numpy as np
 
 from experiments.gaussians.baselines import (
     Baselines,
-    equivalent_window,
     linear_loss,
     linear_state_information,
     numbers_needed,
@@ -96,17 +95,6 @@ def training_table(models: Models, lengths: Sequence[int]) -> str:
         ("of it for data, at most", lambda row: f"{100 * max(run.result['data_share'] for run in runs_of(row)):.0f} %"),
     ]
     return table(columns, models.items())
-
-
-def average_table(models: Models, lengths: Sequence[int], layers: Mapping[int, int]) -> str:
-    """Average KL of every model: mean, smallest and largest seed, and the exact windows that it lies between."""
-    cells: Cells = {
-        "$L$ = {}": lambda runs: _per_mille([run.average for run in runs]),
-        "as a window of, $L$ = {}": lambda runs: equivalent_window(
-            float(np.mean([run.average for run in runs])), layers[runs[0].length]
-        ),
-    }
-    return table([MODEL, *_at_lengths(lengths, cells)], models.items())
 
 
 def line_table(lines: Sequence[Baselines]) -> str:

@@ -19,6 +19,7 @@ from lib.checks import whole_number
 from lib.processes.gaussian.hierarchical import HierarchicalGaussian
 from lib.processes.gaussian.on_device import HierarchicalGaussianOnDevice
 from lib.training.settings import checked_precision, forward_pass
+from lib.training.tasks import evaluating
 
 Batch = tuple[Tensor, Tensor]
 TRAINING, VALIDATION = 0, 1  # streams of random numbers
@@ -91,12 +92,10 @@ class GaussianPrediction:
                 self._made(law, count, (VALIDATION, self.validation_seed, number))
                 for number, count in enumerate(counts)
             ]
-        training, total = model.training, 0.0
-        model.eval()
-        with torch.no_grad():
+        total = 0.0
+        with evaluating(model):
             for tokens, means in self._validation_batches:
                 total += float(self.loss(model, (tokens.to(device), means.to(device)))) * len(tokens)
-        model.train(training)
         return total / self.validation
 
     @property

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lib.checks import whole_number
 from lib.processes import SantaFeProcess
-from lib.training.tasks import FIXED, FRESH
+from lib.training.tasks import FIXED, FRESH, evaluating
 
 ROWS = 100  # documents scored at once
 
@@ -66,12 +66,9 @@ def value_losses(
     model: Any, documents: NDArray[np.int64], values: int, *, device: torch.device | str = "cpu"
 ) -> NDArray[np.float64]:
     """-ln Q(z_t | k_1 z_1 .. k_t) of every pair, nats, (n, pairs), for documents (n, 2 pairs). One parallel pass."""
-    training = model.training
-    model.eval()
-    with torch.no_grad():
+    with evaluating(model):
         pieces = (torch.from_numpy(documents[start : start + ROWS]) for start in range(0, len(documents), ROWS))
         found = [_losses(model, piece.to(device), values).double().cpu().numpy() for piece in pieces]
-    model.train(training)
     return np.concatenate(found)
 
 

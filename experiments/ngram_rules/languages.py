@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,10 +109,6 @@ class PrefixTree:
             columns.append(np.where(at >= 0, self.word[at], -1))
             at = np.where(at >= 0, self.parent[at], -1)
         return np.column_stack(columns[::-1])
-
-    def at_nodes(self, by_sentence: NDArray[Any]) -> NDArray[Any]:
-        """Values (S, T + 1, ...) of every sentence after 0, 1, ... tokens, taken once for each node: (N, ...)."""
-        return np.asarray(by_sentence[self.sentence, self.depth])
 
 
 def agreement_language(n: int = ORDER) -> NgramLanguage:

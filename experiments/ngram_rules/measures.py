@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from experiments.ngram_rules.languages import PrefixTree
 from lib.checks import generator, whole_number
 from lib.processes.ngram.language import NgramLanguage
+from lib.training.tasks import evaluating
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -31,8 +32,7 @@ def next_word_laws(model: Any, tree: PrefixTree, device: torch.device | str = "c
     order = np.argsort(tree.sentence, kind="stable")
     order = order[asked[order]]
     edges = np.searchsorted(tree.sentence[order], np.arange(0, len(tree.tokens) + BATCH, BATCH))
-    model.eval()
-    with torch.no_grad():
+    with evaluating(model):
         for nodes in np.split(order, edges[1:-1]):
             rows, place = np.unique(tree.sentence[nodes], return_inverse=True)
             logits = model(torch.from_numpy(tree.tokens[rows, :-1]).to(device))
@@ -196,8 +196,7 @@ def laws_after(model: Any, rows: list[Ids], device: torch.device | str = "cpu") 
     """Q(next token | history) for histories of any lengths, (m, d + 1)."""
     lengths = np.array([len(row) for row in rows])
     laws = np.empty((len(rows), model.vocabulary))
-    model.eval()
-    with torch.no_grad():
+    with evaluating(model):
         for length in np.unique(lengths):
             some = np.flatnonzero(lengths == length)
             tokens = torch.from_numpy(np.stack([rows[i] for i in some])).to(device)

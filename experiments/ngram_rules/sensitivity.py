@@ -14,6 +14,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from lib.checks import generator, whole_number
+from lib.training.tasks import evaluating
 
 Floats = NDArray[np.float64]
 ROUNDING = 1e-5  # of the largest eigenvalue of a float32 matrix of a few hundred rows
@@ -163,12 +164,9 @@ def influence(
 
 def _laws(model: Any, sequences: NDArray[Any], device: torch.device | str) -> Floats:
     """Q(next | first t tokens), (n, T, vocabulary), in float64."""
-    was_training = model.training
-    model.eval()
-    with torch.no_grad():
+    with evaluating(model):
         found = [
             model(torch.from_numpy(part.astype(np.int64)).to(device)).double().softmax(dim=-1).cpu().numpy()
             for part in np.array_split(sequences, -(-len(sequences) // BATCH))
         ]
-    model.train(was_training)
     return np.concatenate(found)

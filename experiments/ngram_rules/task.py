@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lib.checks import whole_number
+from lib.training.tasks import evaluating
 
 EXAMPLES = ("sentences", "prefixes")
 REDUCTIONS = ("mean", "sum")
@@ -74,12 +75,8 @@ class SentencePrediction:
 
     def validation_loss(self, model: Any, device: torch.device) -> float:
         everything = _to(self.tokens, self.counts, device)
-        was_training = model.training
-        model.eval()
-        with torch.no_grad():
-            loss = _total_loss(model, everything) / everything.counts.sum()
-        model.train(was_training)
-        return float(loss)
+        with evaluating(model):
+            return float(_total_loss(model, everything) / everything.counts.sum())
 
     def _batch(self, chosen: NDArray[np.int64], device: torch.device) -> SentenceBatch:
         if self.examples is None:

@@ -9,6 +9,7 @@ import torch
 
 from lib.checks import generator, whole_number
 from lib.processes.ngram.language import NgramLanguage
+from lib.training.tasks import evaluating
 
 
 def write(
@@ -30,8 +31,7 @@ def write(
     random = None if seed is None else generator(seed)
     ids, end = language.encode(prompt).tolist(), len(language.words)
     state = model.initial_state(1)
-    model.eval()
-    with torch.no_grad():
+    with evaluating(model):
         for token in ids:
             logits, state = model.step(torch.tensor([token], device=device), state)
         while len(ids) < whole_number(longest, "longest", 1):

@@ -14,7 +14,7 @@ from torch import Tensor
 from experiments.pixels_and_characters.images import SCRAMBLED, Floats, Whole, in_steps
 from experiments.pixels_and_characters.networks import Carried, no_state, read_on
 from lib.checks import whole_number
-from lib.training.tasks import FIXED, Evaluation
+from lib.training.tasks import FIXED, Evaluation, evaluating
 
 GROUP = 100  # sequences that are evaluated at a time
 MEMORIES = ("windows", "steps")
@@ -69,15 +69,13 @@ class PixelClasses:
 
 def class_scores(model: Any, values: Floats, classes: Whole, device: torch.device | str = "cpu") -> Evaluation:
     """Mean of -ln Q(class), nats, and the share of images whose likeliest class is right; values (n, steps, inputs)."""
-    total, right, was_training = 0.0, 0, model.training
-    model.eval()
-    with torch.no_grad():
+    total, right = 0.0, 0
+    with evaluating(model):
         for start in range(0, len(values), GROUP):
             wanted = torch.from_numpy(classes[start : start + GROUP]).to(device)
             logits = model(torch.from_numpy(values[start : start + GROUP]).to(device))
             total += float(F.cross_entropy(logits, wanted, reduction="sum"))
             right += int((logits.argmax(dim=1) == wanted).sum())
-    model.train(was_training)
     return Evaluation(total / len(values), right / len(values))
 
 

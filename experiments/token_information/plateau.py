@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lib.checks import generator, whole_number
-from lib.information.documents.segments import Integers, checked_offsets
+from lib.information.documents.segments import Integers, checked_offsets, pair_starts
 
 _ATTEMPTS = 1000
 
@@ -33,8 +33,7 @@ def common_starts(offsets: npt.ArrayLike, largest_lag: int) -> Integers:
     lengths = np.diff(borders)
     if lengths.max() <= largest_lag:
         raise ValueError(f"no document is longer than {largest_lag} tokens; the longest has {int(lengths.max())}")
-    room = np.repeat(borders[1:], lengths) - np.arange(length)
-    return np.asarray(np.flatnonzero(room > largest_lag), dtype=np.int64)
+    return np.asarray(pair_starts(largest_lag, borders))
 
 
 def shuffled_partners(offsets: npt.ArrayLike, block: int, *, within: bool, seed: int | np.random.Generator) -> Integers:

@@ -60,8 +60,8 @@ def independence_bias(
     first, second: distributions of the two symbols, each >= 0 with sum 1. ValueError for other values. O(distinct
     values of `first` times those of `second`).
     """
-    rows, row_copies = _distinct(first)
-    columns, column_copies = _distinct(second)
+    rows, row_copies = _symbols_and_copies(first)
+    columns, column_copies = _symbols_and_copies(second)
     rate = _sharpness(estimator) * whole_number(samples, "samples", 1)
     joint = 0.0
     step = max(1, _CHUNK // columns.size)
@@ -76,20 +76,17 @@ def independence_bias(
     )
 
 
-def _distinct(law: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Distinct probabilities above 0 and how many symbols have each: frequencies are counts, and those repeat."""
-    values, _ = _law(law, None)
-    found, copies = np.unique(values[values > 0], return_counts=True)
-    return found, copies.astype(np.float64)
-
-
 def _law(probabilities: npt.ArrayLike, copies: npt.ArrayLike | None) -> tuple[Floats, Floats]:
     law = real_array(probabilities, "probabilities").ravel()
     number = np.ones_like(law) if copies is None else real_array(copies, "copies").ravel()
     if law.size == 0 or number.shape != law.shape:
-        raise ValueError(f"probabilities and copies: the same number of each, got {law.size} and {number.size}")
+        raise ValueError(
+            f"probabilities and copies: as many of each, at least one, are allowed, got {law.size} and {number.size}"
+        )
     if not np.all(np.isfinite(law)) or np.any(law < 0) or np.any(number < 0):
-        raise ValueError("probabilities and copies: finite numbers >= 0 are allowed")
+        raise ValueError(
+            f"probabilities and copies: finite numbers >= 0 are allowed, got {law.min()} and {number.min()}"
+        )
     if abs(float(law @ number) - 1.0) > 1e-9:
         raise ValueError(f"probabilities sum to {float(law @ number):.12g}; they must sum to 1")
     return law, number
@@ -184,11 +181,7 @@ def _cross_moment(p: float, q: float, samples: int, rule: Estimator) -> float:
 
 def _symbols_and_copies(probabilities: npt.ArrayLike) -> tuple[Floats, npt.NDArray[np.int64]]:
     """Distinct non-zero probabilities and how often each occurs."""
-    law = real_array(probabilities, "probabilities").ravel()
-    if law.size == 0 or not np.all(np.isfinite(law)) or np.any(law < 0):
-        raise ValueError("probabilities must be finite numbers >= 0, at least one")
-    if abs(law.sum() - 1.0) > 1e-9:
-        raise ValueError(f"probabilities sum to {law.sum():.12g}; they must sum to 1")
+    law, _ = _law(probabilities, None)
     # Products of the same probabilities in another order may differ in the last digit: they are one value.
     _, index, copies = np.unique(np.round(np.log(law[law > 0]), 13), return_index=True, return_counts=True)
     return law[law > 0][index], copies

@@ -9,15 +9,13 @@ expectation by the factor 1 - 1/N (erratum 18). A cyclic shift and a random dera
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
-from lib.checks import plain_array
+from lib.checks import plain_array, whole_number
 
 Indices = NDArray[np.int64]
 
@@ -127,9 +125,9 @@ def cyclic_shift(count: int, shift: int = 1) -> Indices:
     For independent samples as good as any other. Samples cut one after another from one text need a shift longer than
     their dependence. Raises ValueError unless count >= 2 and 1 <= shift < count. O(count).
     """
-    size = _at_least_two(count)
-    step = _whole(shift)
-    if step is None or not 1 <= step < size:
+    size = whole_number(count, "count", 2)
+    step = whole_number(shift, "shift", 1)
+    if step >= size:
         raise ValueError(f"shift: whole numbers 1 <= shift < count = {size} move every element, got {shift!r}")
     return (np.arange(size, dtype=np.int64) + step) % size
 
@@ -140,26 +138,10 @@ def random_derangement(count: int, seed: int | np.random.Generator) -> Indices:
     Uniform permutations are drawn until one has no fixed point: a share D_n / n! -> 1/e of them, so e draws on average.
     Raises ValueError unless count >= 2 (one element alone cannot leave its place). O(count) on average.
     """
-    size = _at_least_two(count)
+    size = whole_number(count, "count", 2)
     random = np.random.default_rng(seed)
     places = np.arange(size)
     while True:
         permutation = random.permutation(size).astype(np.int64)
         if not np.any(permutation == places):
             return permutation
-
-
-def _whole(value: Any) -> int | None:
-    if isinstance(value, bool | np.bool_):
-        return None
-    try:
-        return operator.index(value)
-    except TypeError:
-        return None
-
-
-def _at_least_two(count: Any) -> int:
-    size = _whole(count)
-    if size is None or size < 2:
-        raise ValueError(f"count: whole numbers >= 2 have a derangement, got {count!r}")
-    return size

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lib import ROOT, inputs
+from lib.machine import write_whole
 from lib.report.comparison import show
 from lib.report.page import show_on_page
 from lib.runs import provenance
@@ -114,9 +115,7 @@ def record(
     }
     found = Benchmark(recorded)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
-    partial.replace(path)
+    write_whole(path, json.dumps(recorded, indent=1) + "\n")
     return found
 
 

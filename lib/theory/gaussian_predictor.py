@@ -8,6 +8,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
+from lib.checks import real_array
+
 Floats = NDArray[np.float64]
 
 
@@ -114,7 +116,7 @@ class GaussianPredictor:
 
 def checked_covariance(covariance: ArrayLike) -> Floats:
     """A symmetric finite square matrix as float64, or a ValueError that says what is wrong."""
-    matrix = np.asarray(covariance, dtype=np.float64)
+    matrix = real_array(covariance, "covariance")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
         raise ValueError(f"covariance: a square matrix is allowed, got shape {matrix.shape}")
     if not np.all(np.isfinite(matrix)):

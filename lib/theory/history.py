@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cholesky, solve_triangular, svdvals
+from scipy.linalg import solve_triangular, svdvals
 
-from lib.checks import plain_array, real_array, whole_number
+from lib.checks import plain_array, whole_number
+from lib.theory.gaussian_predictor import checked_covariance, cholesky
 
 # Histories of two symbols (first token, all but the ends, last token): a counter is the same after each of them.
 _HISTORIES = ((0, 0, 0), (1, 1, 1), (1, 0, 0), (0, 0, 1))
@@ -137,16 +138,13 @@ def canonical_correlations(covariance: ArrayLike, first: ArrayLike, second: Arra
     ValueError unless the covariance is symmetric, up to rounding, and that of both groups positive definite. Cost
     O(n^3).
     """
-    matrix = real_array(covariance, "covariance")
-    square, slack = matrix.ndim == 2 and len(matrix) == matrix.shape[1], 1e-8 * np.abs(matrix).max(initial=0.0)
-    if not square or not np.all(np.abs(matrix - matrix.T) <= slack):  # NaN fails too
-        raise ValueError(f"covariance: a symmetric matrix (n, n) is allowed, got {covariance!r}")
-    left, right = plain_array(first, "first"), plain_array(second, "second")
+    matrix = checked_covariance(covariance)
     try:
-        if np.intersect1d(*(np.arange(len(matrix))[group] for group in (left, right))).size:
-            raise ValueError("first and second share a variable")
-        roots = [cholesky(matrix[np.ix_(group, group)], lower=True) for group in (left, right)]
-    except (np.linalg.LinAlgError, IndexError, ValueError) as error:
-        raise ValueError(f"covariance: positive definite blocks of both groups are allowed: {error}") from error
+        left, right = (np.arange(len(matrix))[plain_array(group, "first, second")] for group in (first, second))
+    except IndexError as error:
+        raise ValueError(f"first, second: indices of a covariance {matrix.shape} are allowed: {error}") from error
+    if (both := np.intersect1d(left, right)).size:
+        raise ValueError(f"first, second: groups that share no variable are allowed, both have {both.tolist()}")
+    roots = [cholesky(matrix[np.ix_(group, group)]) for group in (left, right)]
     half = solve_triangular(roots[0], matrix[np.ix_(left, right)], lower=True)
     return np.asarray(svdvals(solve_triangular(roots[1], half.T, lower=True)))

@@ -15,10 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
-from lib.theory.gaussian_predictor import GaussianPredictor, checked_covariance, cholesky
+from lib.processes.discrete.tables import block_lengths
+from lib.theory.gaussian_predictor import GaussianPredictor, checked_covariance
+from lib.theory.history import canonical_correlations
 
 Floats = NDArray[np.float64]
 _ROUNDING = 1e-9  # probabilities may miss their sum by this much
@@ -63,7 +64,7 @@ def gaussian_error_terms(
     Raises ValueError for a split outside 1 .. L - 1, matrices that do not fit or are not positive definite. O(L^3).
     """
     truth = checked_covariance(p)
-    cut = _checked_split(split, truth.shape[0])
+    cut = int(block_lengths(len(truth), split)[0])
     model = q if isinstance(q, GaussianPredictor) else GaussianPredictor.from_covariance(q)
     if model.length != truth.shape[0]:
         raise ValueError(f"q: size {truth.shape[0]} as p is allowed, got {model.length}")
@@ -73,7 +74,7 @@ def gaussian_error_terms(
     independent = truth.copy()
     independent[:cut, cut:] = independent[cut:, :cut] = 0.0
     return ErrorTerms(
-        information=_sum(-0.5 * np.log1p(-(canonical_correlations(truth, cut) ** 2))),
+        information=_sum(-0.5 * np.log1p(-(_correlations(truth, cut) ** 2))),
         marginal=_sum(alone.divergences(truth[cut:, cut:])),
         conditional=_sum(model.divergences(truth)[cut:]),
         shuffled=_sum(model.divergences(independent)[cut:]),
@@ -86,17 +87,13 @@ def gaussian_jeffreys(covariance: ArrayLike, split: int | None = None) -> float:
     rho_k: canonical correlations. covariance, split and ValueError as in `gaussian_error_terms`. O(L^3).
     """
     matrix = checked_covariance(covariance)
-    squares = canonical_correlations(matrix, _checked_split(split, matrix.shape[0])) ** 2
+    squares = _correlations(matrix, int(block_lengths(len(matrix), split)[0])) ** 2
     return _sum(squares / (1.0 - squares))
 
 
-def canonical_correlations(covariance: ArrayLike, split: int) -> Floats:
-    """Singular values of C_X^-1 Sigma_XY C_Y^-T, C the Cholesky factors of the blocks, falling. O(L^3)."""
-    matrix = checked_covariance(covariance)
-    first, second = cholesky(matrix[:split, :split]), cholesky(matrix[split:, split:])
-    left = scipy.linalg.solve_triangular(first, matrix[:split, split:], lower=True)
-    whitened = scipy.linalg.solve_triangular(second, left.T, lower=True)
-    values = np.asarray(scipy.linalg.svdvals(whitened))
+def _correlations(covariance: Floats, split: int) -> Floats:
+    """`canonical_correlations` of the two blocks of a positive definite matrix."""
+    values = canonical_correlations(covariance, np.arange(split), np.arange(split, len(covariance)))
     if values[0] >= 1.0:
         raise ValueError(f"covariance: positive definite is allowed, a canonical correlation is {values[0]:.6g}")
     return values
@@ -149,7 +146,7 @@ def markov_error_terms(
     (first, step), (model_first, model_step) = (_checked_chain(p, "p"), _checked_chain(q, "q"))
     if model_first.shape != first.shape:
         raise ValueError(f"q: {first.size} symbols as p are allowed, got {model_first.size}")
-    cut = _checked_split(split, length)
+    cut = int(block_lengths(length, split)[0])
     laws, model_law = [first], model_first
     for _ in range(length - 1):
         laws.append(laws[-1] @ step)
@@ -190,13 +187,6 @@ def divergence(p: ArrayLike, q: ArrayLike) -> float:
 
 def _sum(terms: ArrayLike) -> float:
     return float(np.sum(terms))
-
-
-def _checked_split(split: int | None, length: int) -> int:
-    cut = length // 2 if split is None else split
-    if not 1 <= cut < length:
-        raise ValueError(f"split: 1 <= split < length = {length} is allowed, got {cut!r}")
-    return cut
 
 
 def _checked_law(law: ArrayLike, dimensions: int, name: str) -> Floats:

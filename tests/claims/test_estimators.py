@@ -107,12 +107,12 @@ def test_g_underestimates_where_symbols_are_missed_and_by_less_than_half_of_the_
 
 def test_one_element_has_no_derangement() -> None:
     for count in (1, 0, -3, 2.0, True, None):
-        with pytest.raises(ValueError, match="whole numbers >= 2"):
+        with pytest.raises(ValueError, match="count: a whole number of at least 2"):
             random_derangement(count, 0)
-        with pytest.raises(ValueError, match="whole numbers >= 2"):
+        with pytest.raises(ValueError, match="count: a whole number of at least 2"):
             cyclic_shift(count)
     for shift in (0, 4, -1, 1.5):
-        with pytest.raises(ValueError, match="1 <= shift < count = 4"):
+        with pytest.raises(ValueError, match="shift: "):
             cyclic_shift(4, shift)
 
 

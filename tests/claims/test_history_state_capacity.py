@@ -74,7 +74,7 @@ def test_canonical_correlations_of_two_variables_are_their_correlation() -> None
         if wrong[0][0] == 0:
             with pytest.raises(ValueError, match="positive definite"):
                 canonical_correlations(wrong, [0], [1])
-    with pytest.raises(ValueError, match="covariance"):
+    with pytest.raises(ValueError, match="first, second: indices of a covariance"):
         canonical_correlations([[1, 0], [0, 1]], [0], [2])
 
 

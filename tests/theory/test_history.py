@@ -231,9 +231,9 @@ def test_a_size_below_nothing_and_groups_that_share_a_variable_are_refused() -> 
         history_state_size(Less(), 4)
     covariance = np.eye(3) + 0.2
     for second in ([1], [-2]):
-        with pytest.raises(ValueError, match="share a variable"):
+        with pytest.raises(ValueError, match="share no variable are allowed, both have"):
             canonical_correlations(covariance, [0, 1], second)
     covariance[0, 1] += 1e-6
     for wrong in (covariance, covariance[:2], np.full((3, 3), np.nan)):
-        with pytest.raises(ValueError, match="covariance: a symmetric matrix"):
+        with pytest.raises(ValueError, match="covariance: "):
             canonical_correlations(wrong, [0], [1])

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from experiments.recall.runs import RecallRun, best_recipe
+from experiments.recall.runs import RecallRun
 
 SMALL = 1 / 3  # of the delay, which a memory may hold where gradients are compared
 
@@ -42,12 +42,3 @@ def looking(run: RecallRun, number: str = "on_symbols", control: str | None = No
     """A share of the attention after training over that before; control: the share in the place of the one after."""
     after = run.inside("after").get("attention", {}).get(control or number)
     return np.nan if after is None else float(after / run.inside("before")["attention"][number])
-
-
-def succeeding(runs: Iterable[RecallRun], architecture: str = "rel_rnn", delay: int = 100) -> dict[str, float]:
-    """Share of the seeds that succeed, by what is unusual about the network: "" for none, the others are controls."""
-    own = [run for run in runs if (run.architecture, run.delay) == (architecture, delay)]
-    return {
-        variant: float(np.mean([run.succeeded for run in best_recipe([r for r in own if r.variant == variant])]))
-        for variant in sorted({run.variant for run in own})
-    }

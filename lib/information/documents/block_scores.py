@@ -23,6 +23,7 @@ from tqdm.auto import tqdm
 
 from lib.information.documents.cluster import held_by_workers, on_cluster
 from lib.information.documents.windows import Windows, foreign_partners
+from lib.machine import write_whole
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -238,7 +239,7 @@ class BlockStore:
                     f"those of {identity!r} asked for now; take another folder"
                 )
         else:
-            _write(note, json.dumps(described).encode())
+            write_whole(note, json.dumps(described).encode())
 
     def held(self, numbers: NDArray[np.int64]) -> dict[int, Arrays]:
         """Scores of the documents that are done."""
@@ -259,9 +260,3 @@ class BlockStore:
 
     def _path(self, number: int) -> Path:
         return self.folder / f"document-{number:05d}.npz"
-
-
-def _write(path: Path, data: bytes) -> None:
-    partial = path.with_suffix(f".{os.getpid()}.part")
-    partial.write_bytes(data)
-    partial.replace(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import plain_array
+from lib.checks import plain_array, whole_number
 from lib.information.model_estimates import cyclic_shift
 
 Integers = NDArray[np.int64]
@@ -60,7 +59,7 @@ def document_windows(
     of a document with a part that has no room: "refuse" raises, "skip" leaves the document out.
     ``ValueError`` for other input, also if no document is left. O(total length).
     """
-    size, parts = _at_least_one(length, "length"), _at_least_one(per_document, "per_document")
+    size, parts = whole_number(length, "length", 1), whole_number(per_document, "per_document", 1)
     if short not in ("refuse", "skip"):
         raise ValueError(f"short: 'refuse' or 'skip' is allowed, got {short!r}")
     if allowed is not None and len(allowed) != len(documents):
@@ -97,8 +96,8 @@ def file_windows(
     the parts, tokens from 0 to 255. ``ValueError`` for a file that is missing or too short for so many windows.
     O(windows x length).
     """
-    size, parts = _at_least_one(length, "length"), _at_least_one(per_document, "per_document")
-    number, place = _at_least_one(documents, "documents"), Path(path).expanduser()
+    size, parts = whole_number(length, "length", 1), whole_number(per_document, "per_document", 1)
+    number, place = whole_number(documents, "documents", 1), Path(path).expanduser()
     if not place.is_file():
         raise ValueError(f"path: a file is needed, there is none at {place}")
     total = place.stat().st_size
@@ -152,13 +151,3 @@ def _drawn(places: Integers, total: int, size: int, parts: int, random: np.rando
             return None
         chosen.append(int(random.choice(room)))
     return chosen
-
-
-def _at_least_one(value: Any, name: str) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = 0
-    if number < 1 or isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name}: a whole number of at least 1 is allowed, got {value!r}")
-    return number

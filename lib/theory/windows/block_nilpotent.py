@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lib.checks import whole_number
+from lib.theory.memorizing.exact import rationals
 from lib.theory.windows.rational_matrices import exact_rank, rank_profile_modulo, square_integer_multiple
 
 Array = NDArray[Any]
@@ -116,7 +117,7 @@ def window_witness(A: ArrayLike, lag: int) -> Array:
     """
     steps = whole_number(lag, "lag", 0)
     square_integer_multiple(A)  # refuses what is no square matrix of finite numbers
-    weights = _fractions(np.asarray(A))
+    weights = rationals(A)
     walk = _walk(np.asarray(weights != 0), steps)
     if walk is None:
         raise ValueError(
@@ -151,12 +152,6 @@ def cancelling_paths_matrix() -> Array:
     matrix[1, 0] = matrix[2, 0] = matrix[3, 1] = 1
     matrix[3, 2] = -1
     return matrix
-
-
-def _fractions(table: Array) -> Array:
-    exact = np.empty(table.size, dtype=object)
-    exact[:] = [Fraction(entry) for entry in table.ravel().tolist()]
-    return exact.reshape(table.shape)
 
 
 def _walk(arrows: NDArray[np.bool_], steps: int) -> list[int] | None:

@@ -11,7 +11,6 @@ from experiments.gaussians import tables as gaussian_tables
 from experiments.gaussians.baselines import (
     baselines,
     canonical_information,
-    equivalent_window,
     in_bins,
     linear_state_information,
 )
@@ -30,7 +29,6 @@ def test_a_mean_over_positions_is_that_of_the_positions_whatever_the_bins() -> N
     assert run.average == pytest.approx(curve.mean(), rel=1e-12)
     assert run.mean() == pytest.approx(curve.mean(), rel=1e-12)
     assert run.early == pytest.approx(curve[:EARLY].mean(), rel=1e-12)
-    assert run.early_quarter == pytest.approx(curve[:64].mean(), rel=1e-12)
     assert run.late == pytest.approx(curve[128:].mean(), rel=1e-12)
     assert run.mean(17, 64, "cross_entropy") - run.mean(17, 64, "entropy") == pytest.approx(curve[16:64].mean())
     for first, last in ((1, 18), (18, 256), (5, 2), (0, 16)):
@@ -113,14 +111,6 @@ def test_the_exact_lines_are_what_they_say() -> None:
     assert np.allclose(in_bins(lines.independent, run), run.result["divergence"])
 
 
-def test_the_equivalent_window_is_that_of_an_exact_window() -> None:
-    windows = baselines(3).windows
-    assert equivalent_window(1.01 * windows[8].mean(), 3) == "4 to 8"
-    assert equivalent_window(0.99 * windows[8].mean(), 3) == "8 to 16"
-    assert equivalent_window(1.0, 3) == "< 1"
-    assert equivalent_window(0.0, 3) == "> 32"
-
-
 def test_the_best_linear_state_has_all_information_at_full_rank_and_shares_it_among_copies() -> None:
     total = HierarchicalGaussian(3).bipartite_mutual_information()
     found = linear_state_information(3, 1, np.arange(33))
@@ -138,7 +128,6 @@ def test_tables_have_a_row_for_every_model_and_figures_are_drawn_from_part_of_a_
     tables = [
         gaussian_tables.model_table(every, lengths),
         gaussian_tables.training_table(every, lengths),
-        gaussian_tables.average_table(every, lengths, {16: 2, 64: 3}),
         gaussian_tables.information_table(every, 16),
         gaussian_tables.share_table(every, lengths),
         gaussian_tables.single_seed_table(every, [16, 64, 256]),

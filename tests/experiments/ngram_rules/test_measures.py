@@ -166,12 +166,10 @@ def test_altered_histories_keep_the_last_words_and_the_rules_do_not_care() -> No
         ids.tolist() != original.tolist() for ids, original in zip(histories.by_kind["shuffled"], written, strict=True)
     )
 
-    class Rules:
+    class Rules(torch.nn.Module):
         vocabulary = TREE.end + 1
 
-        def eval(self) -> None: ...
-
-        def __call__(self, tokens: torch.Tensor) -> torch.Tensor:
+        def forward(self, tokens: torch.Tensor) -> torch.Tensor:
             rows = [SMALL.rules.index[tuple(last)] for last in tokens[:, -2:].tolist()]
             return torch.from_numpy(np.log(SMALL.rules.laws()[rows] + 1e-300))[:, None]
 
@@ -183,14 +181,12 @@ def test_altered_histories_keep_the_last_words_and_the_rules_do_not_care() -> No
 def test_a_model_that_reads_its_history_is_found_out() -> None:
     histories = altered_histories(SMALL, TREE, 60, 5)
 
-    class Counting:
+    class Counting(torch.nn.Module):
         """Knows the distribution of every beginning of the language, and nothing elsewhere."""
 
         vocabulary = TREE.end + 1
 
-        def eval(self) -> None: ...
-
-        def __call__(self, tokens: torch.Tensor) -> torch.Tensor:
+        def forward(self, tokens: torch.Tensor) -> torch.Tensor:
             laws = []
             for row in tokens.tolist():
                 node = 0

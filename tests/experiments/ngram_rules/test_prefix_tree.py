@@ -66,12 +66,6 @@ def test_last_words_and_children_lead_back() -> None:
     assert np.count_nonzero(tree.child >= 0) == len(tree) - 1
 
 
-def test_values_by_sentence_are_taken_once_for_each_node() -> None:
-    _, tree = tree_of({("a", "b", "c"), ("a", "b"), ("c",)})
-    by_sentence = tree.nodes.astype(float)
-    assert np.array_equal(tree.at_nodes(by_sentence), np.arange(len(tree)))
-
-
 def test_a_prompt_longer_than_all_sentences_is_refused() -> None:
     _, tree = tree_of({("a", "b", "c"), ("a", "b")})
     assert tree.at_depth(3).size == 1

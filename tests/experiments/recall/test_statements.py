@@ -101,14 +101,11 @@ def test_controls_are_not_taken_for_the_network(options):
     control = cell("rel_rnn", updates=4500, options=options)
     assert solved(control) == "undecided"
     assert solved(cell("rel_rnn", success=3000), control, lengths=(100,)) == "agrees"
-    found = measures.succeeding(runs(cell("rel_rnn", success=[3000, 3000, None]), control))
-    assert found[""] == pytest.approx(2 / 3) and found.pop("") and set(found.values()) == {0.0}
 
 
 def test_shuffled_labels_are_no_success():
     shuffled = cell("rel_rnn", updates=1500, labels="shuffled")
     assert runs(shuffled)[0].variant == "labels shuffled"
-    assert measures.succeeding(runs(shuffled)) == {"labels shuffled": 0.0}
     assert solved(shuffled) == "undecided"
 
 
