@@ -200,7 +200,10 @@ def fit_concatenated(lags: npt.ArrayLike, curve: npt.ArrayLike, spread: npt.Arra
     if steps.ndim != 1 or steps.size < 5 or values.shape != steps.shape or sigma.shape != steps.shape:
         raise ValueError(f"at least 5 lags, curve and spread alike; got {steps.shape}, {values.shape}, {sigma.shape}")
     if not np.all(sigma > 0) or np.any(steps <= 0) or not np.all(np.isfinite(values)):
-        raise ValueError("lags and spreads must be positive and the curve finite")
+        raise ValueError(
+            f"positive lags and spreads, a finite curve are allowed, got "
+            f"at least {steps.min():g}, at least {sigma.min():g}, at most {values.max():g}"
+        )
     best: Concatenated | None = None
     for length in np.geomspace(0.2, 10 * steps.max(), 60):
         for exponent in np.linspace(0.02, 4.0, 60):

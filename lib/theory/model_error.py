@@ -203,5 +203,5 @@ def _checked_chain(chain: tuple[ArrayLike, ArrayLike], name: str) -> tuple[Float
     if transition.shape != (initial.size, initial.size):
         raise ValueError(f"{name}[1]: shape {(initial.size, initial.size)} is allowed, got {transition.shape}")
     if not np.all(transition >= 0.0) or not np.allclose(transition.sum(axis=1), 1.0, rtol=0.0, atol=_ROUNDING):
-        raise ValueError(f"{name}[1]: rows of probabilities that sum to one are allowed")
+        raise ValueError(f"{name}[1]: rows of probabilities that sum to one are allowed, got {transition}")
     return initial, np.asarray(transition / transition.sum(axis=1, keepdims=True))

@@ -97,7 +97,7 @@ def test_a_mixed_law_is_found_again():
     assert found.correlation_length == pytest.approx(3, rel=0.1) and found.exponent == pytest.approx(0.5, abs=0.04)
     assert found.exponential == pytest.approx(0.5, rel=0.1) and found.power == pytest.approx(0.02, rel=0.15)
     for kwargs in ({"lags": LAGS[:3]}, {"spread": np.zeros(len(LAGS))}):
-        with pytest.raises(ValueError, match=r"at least 5 lags|must be positive"):
+        with pytest.raises(ValueError, match=r"at least 5 lags|positive lags and spreads"):
             fit_concatenated(**({"lags": LAGS, "curve": values, "spread": values} | kwargs))
 
 

@@ -45,7 +45,10 @@ def weighted_fit(
             f"at least 3 lags, and curves and spread of that length; got {steps.shape}, {values.shape}, {sigma.shape}"
         )
     if np.any(steps <= 0) or not np.all(sigma > 0) or not np.all(np.isfinite(values)):
-        raise ValueError("lags and spreads must be positive and curves finite")
+        raise ValueError(
+            f"positive lags and spreads, finite curves are allowed, got "
+            f"at least {steps.min():g}, at least {sigma.min():g}, at most {values.max():g}"
+        )
     if law not in ("power", "exponential"):
         raise ValueError(f"unknown law {law!r}; choose 'power' or 'exponential'")
     if law == "power":

@@ -60,7 +60,9 @@ def scaling_exponent(
     if grid.ndim != 1 or grid.size < 3 or samples.ndim != 2 or samples.shape[1] != grid.size:
         raise ValueError(f"lengths (n >= 3,) and values (windows, n) are needed, got {grid.shape} and {samples.shape}")
     if not np.all(np.isfinite(samples)) or not np.all(grid > 0) or np.any(np.diff(grid) <= 0):
-        raise ValueError("finite values and increasing positive lengths are needed")
+        raise ValueError(
+            f"finite values and increasing positive lengths are allowed, got up to {samples.max():g}, {grid}"
+        )
     if replicates < 2 or not 0 < confidence < 1:
         raise ValueError(f"at least 2 replicates and 0 < confidence < 1 are needed, got {replicates}, {confidence}")
     means = samples.mean(axis=0)

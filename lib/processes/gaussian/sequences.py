@@ -173,7 +173,7 @@ def partial_autocorrelations(correlations: ArrayLike) -> NDArray[np.float64]:
     """
     row = np.asarray(correlations, dtype=np.float64)
     if row.ndim != 1 or row.size == 0 or row[0] != 1.0:
-        raise ValueError("correlations: a row that starts with c(0) = 1 is allowed")
+        raise ValueError(f"correlations: a row that starts with c(0) = 1 is allowed, got {row}")
     return np.array([weights[-1] for weights, _ in _predictors(row) if weights.size])
 
 

@@ -154,7 +154,9 @@ def smoothed_law(laws: ArrayLike, epsilon: float) -> Array:
     """
     given = np.asarray(laws, dtype=np.float64)
     if given.ndim != 2 or not np.all(given >= 0) or not np.allclose(given.sum(axis=1), 1, rtol=0, atol=1e-9):
-        raise ValueError("laws: rows of probabilities >= 0 that sum to 1 are allowed")
+        raise ValueError(
+            f"laws: rows of probabilities >= 0 that sum to 1 are allowed, got {given.shape}, sums {given.sum(axis=-1)}"
+        )
     if not 0 < epsilon < 2:
         raise ValueError(f"epsilon: 0 < epsilon < 2 is allowed, got {epsilon}")
     zeros = (given == 0).sum(axis=1, keepdims=True)
