@@ -317,16 +317,20 @@ def new(question: str, part: str, title: str) -> None:
 @click.argument("names", nargs=-1)
 @click.option("--write", is_flag=True, help="Keep what is new, or everything if `version` was raised.")
 @click.option("--point", "part", default="", metavar="TEXT", help="Only points whose names contain this.")
-def fingerprint(names: tuple[str, ...], write: bool, part: str) -> None:
+@click.option("--device", default="cpu", show_default=True, type=click.Choice(["cpu", "cuda"]), help="Where to run.")
+def fingerprint(names: tuple[str, ...], write: bool, part: str, device: str) -> None:
     """Run the tiny runs of the experiments NAMES (default: all), and compare them with the kept numbers.
 
-    Where they differ, results changed: undo the edit, or raise `version` of the experiment and train again.
+    Where they differ, results changed: undo the edit, or raise `version` of the experiment and train again. On a GPU,
+    whether it finds what the CPU found.
     """
     from lib.runs import choices, fingerprints
     from lib.runs.definition import Experiment, experiment_files
 
     if write and part:
         raise ValueError("one of --write and --point is allowed: a part of a fingerprint is not kept alone")
+    if write and device != "cpu":
+        raise ValueError(f"--write keeps numbers of the CPU, got --device {device}")
     experiments = [Experiment(name) for name in names or sorted(experiment_files())]
     faults, new = choices.default_faults(experiments, choices.kept_defaults())
     faults += [f"{field}: not kept yet: `python -m lib fingerprint --write` adds it" for field in new]
@@ -334,7 +338,7 @@ def fingerprint(names: tuple[str, ...], write: bool, part: str) -> None:
         click.echo(f"kept {choices.write_defaults(experiments).relative_to(ROOT)}")
         faults = []
     for experiment in experiments:
-        done = fingerprints.check(experiment, lambda point: part in point.name, progress=True)
+        done = fingerprints.check(experiment, lambda point: part in point.name, progress=True, device=device)
         click.echo(f"{experiment.name}: {len(done.found)} points, {len(done.faults) or 'no'} differences")
         for point in done.absent:
             click.echo(f"{experiment.name}: {point.name}: left out, {point.why}")

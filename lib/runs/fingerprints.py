@@ -130,8 +130,10 @@ def points(experiment: Experiment) -> list[Point]:
     return list(found.values())
 
 
-def fingerprint(experiment: Experiment, chosen: Sequence[Point], progress: bool = False) -> dict[str, dict[str, Any]]:
-    """Parameters and numbers of each point: seed 0, on the CPU, one thread, byte pairs learned anew.
+def fingerprint(
+    experiment: Experiment, chosen: Sequence[Point], progress: bool = False, device: str = "cpu"
+) -> dict[str, dict[str, Any]]:
+    """Parameters and numbers of each point: seed 0, one thread, byte pairs learned anew; kept are those of the CPU.
 
     Nothing that depends on the clock or the machine is in it. Cost: some seconds for all points of an experiment, ten
     more where kernels have to be compiled.
@@ -147,7 +149,7 @@ def fingerprint(experiment: Experiment, chosen: Sequence[Point], progress: bool 
             for point in tqdm(chosen, experiment.name, unit="point", leave=False, disable=None if progress else True):
                 with tempfile.TemporaryDirectory() as folder:
                     try:
-                        result = module.run(module.check(point.parameters), 0, Path(folder), device="cpu")
+                        result = module.run(module.check(point.parameters), 0, Path(folder), device=device)
                     except ValueError as error:
                         raise ValueError(f"{experiment.name}: {point.name}: {error}") from error
                     numbers = numbers_of(result) | gradients(Path(folder) / "checkpoint.safetensors")
@@ -164,8 +166,9 @@ def check(
     chosen: Callable[[Point], bool] = lambda point: True,
     folder: Path = FOLDER,
     progress: bool = False,
+    device: str = "cpu",
 ) -> Check:
-    """Run the chosen points of an experiment, and compare them with the kept file.
+    """Run the chosen points of an experiment on a device, and compare them with the kept file, which is of the CPU.
 
     Points that have left the grid are run as the file describes them: they may go only if their numbers still hold.
     """
@@ -175,10 +178,10 @@ def check(
     grid = {point.name: point for point in points(experiment) if chosen(point)}
     same = {name for name, point in grid.items() if name in held and held[name].parameters == point.parameters}
     left = [point for name, point in held.items() if name not in same]
-    found = fingerprint(experiment, [point for point in grid.values() if not point.missing], progress)
+    found = fingerprint(experiment, [point for point in grid.values() if not point.missing], progress, device)
     changed = compare({name: entries[name] for name in same}, found)
     if experiment.version == version:
-        again = fingerprint(experiment, [point for point in left if not point.missing], progress)
+        again = fingerprint(experiment, [point for point in left if not point.missing], progress, device)
         changed += compare({point.name: entries[point.name] for point in left}, again)
     return Check(
         experiment,
