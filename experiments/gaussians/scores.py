@@ -83,7 +83,7 @@ def score(
     seed: int = 0,
     batch: int = 4,
 ) -> GaussianScores:
-    """Scores on fresh sequences of `law`, made on its device, the same for the same seed, batch and device.
+    """Scores on fresh sequences of `law`, made on its device, of the same noise for the same seed and batch.
 
     predict: tokens (n, length, copies) -> means and standard deviations of each given those before it. Raises
     ValueError for less than two sequences. Cost of one parallel pass.

@@ -30,8 +30,9 @@ class GaussianPrediction:
 
     law: the process p; no sequence is seen twice. epoch_steps: updates that count as one epoch. copies: numbers of a
     token. validation: sequences of the fixed set, made from `validation_seed`, the same for all runs. precision: of
-    the forward pass, a name of `lib.training.settings`. Batch number `step` of an epoch is drawn on the training
-    device from (seed, epoch, step) alone, so that a resumed run goes on with the data it would have seen.
+    the forward pass, a name of `lib.training.settings`. Batch number `step` of an epoch is made on the training device
+    of noise from (seed, epoch, step) alone, the same on every device, so that a resumed run goes on with the data it
+    would have seen.
     Raises ValueError for sizes below 1 and unknown precisions.
     """
 
@@ -156,11 +157,11 @@ def draw_tokens(
     """n sequences (n, length, copies) from the model's own distribution, token by token, each given those before it.
 
     model: step, initial_state and copies as `GaussianLanguageModel` has them. batch: sequences drawn together, all by
-    default. The same numbers for the same seed, batch and device. Raises ValueError for n, length or batch below 1 and
-    a bad seed. Cost `length` steps of n rows.
+    default. The same noise for the same seed and batch, on every device. Raises ValueError for n, length or batch below
+    1 and a bad seed. Cost `length` steps of n rows.
     """
     rows, steps = whole_number(n, "n", 1), whole_number(length, "length", 1)
-    random = torch.Generator(device).manual_seed(whole_number(seed, "seed", 0))
+    random = torch.Generator().manual_seed(whole_number(seed, "seed", 0))
     kind = next(iter(model.parameters())).dtype
     tokens = torch.zeros(rows, steps + 1, model.copies, dtype=kind, device=device)  # BOS first
     with torch.no_grad():
@@ -168,7 +169,7 @@ def draw_tokens(
             state = model.initial_state(len(part))
             for place in range(steps):
                 (means, deviations), state = model.step(part[:, place], state)
-                noise = torch.randn(means.shape, generator=random, dtype=kind, device=device)
+                noise = torch.randn(means.shape, generator=random, dtype=kind).to(device)
                 part[:, place + 1] = means + deviations * noise
     return tokens[:, 1:].clone()
 

@@ -24,6 +24,7 @@ FROM = 16  # characters: exponents are fitted from there on, about four tokens o
 REPLICATES, BLOCK = 1000, 2  # of the bootstrap; documents drawn together, neighbours serve each other as strangers
 AUTHORS = {"charlotte_bronte": "C. Brontë", "darwin": "Darwin", "shakespeare": "Shakespeare",
            "zora_neale_hurston": "Hurston"}  # fmt: skip
+LONGEST = 2048  # tokens of the windows of SmolLM2
 OPENING = {"character_lstm": 6, "smollm2": 2, "network": 2}  # tokens corrected, where nothing else is said
 
 Record = Mapping[str, Any]
@@ -186,6 +187,8 @@ def variant_of(parameters: Record) -> str:
         found.append(f"opening of {parameters['opening']}")
     if model.kind != "network" and parameters["corpus"] == "sotu":
         found.append("on the speeches")
+    if model.kind == "smollm2" and parameters["longest"] < LONGEST:
+        found.append(f"windows of {parameters['longest']}")
     if parameters["starts"] != "sentence":
         found.append("windows anywhere")
     return ", ".join(found)

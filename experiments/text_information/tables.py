@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+import numpy as np
+
 from experiments.text_information.quality import Line
 from experiments.text_information.runs import FROM, Curve, TextRun
 from experiments.text_information.statements import exponent
@@ -56,15 +58,16 @@ def information_table(runs: Sequence[TextRun], estimators: Sequence[str] = ("dir
 
 def largest_table(runs: Sequence[TextRun]) -> str:
     """Both estimates at every length of equal halves, nats with 95 % intervals, and the exponent."""
+    curves = [(run, key, curve) for run in runs for key in ("direct", "vclub") if (curve := run.curve(key)) is not None]
+    if not curves:
+        return "Neither estimate is there."
+    lengths = np.unique(np.concatenate([curve.lengths for _, _, curve in curves])).tolist()
     rows = []
-    for run in runs:
-        for key in ("direct", "vclub"):
-            if (curve := run.curve(key)) is not None:
-                ends = (Interval(m, *reach) for m, reach in zip(curve.means, curve.intervals, strict=True))
-                told = {f"{length:g}": f"{one:.3g}" for length, one in zip(curve.lengths, ends, strict=True)}
-                rows.append([run.name, ESTIMATORS[key], *told.values(), _exponent(run, key)])
-                heads = ["model $q$", "", *(f"$L$ = {length}" for length in told), r"$\hat\beta$"]
-    return markdown_table(heads, rows) if rows else "Neither estimate is there."
+    for run, key, curve in curves:
+        ends = (Interval(m, *reach) for m, reach in zip(curve.means, curve.intervals, strict=True))
+        told = {length: f"{one:.3g}" for length, one in zip(curve.lengths.tolist(), ends, strict=True)}
+        rows.append([run.name, ESTIMATORS[key], *map(told.get, lengths), _exponent(run, key)])
+    return markdown_table(["model $q$", "", *(f"$L$ = {length:g}" for length in lengths), r"$\hat\beta$"], rows)
 
 
 def later_table(run: TextRun, firsts: Sequence[int]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import platform
 import shutil
 import subprocess
@@ -49,16 +48,12 @@ def code_version(page: str | None = None) -> str:
 
 
 def _commit() -> str:
-    """Short commit, with ``+`` if files that git follows have changed.
-
-    Outside a checkout, such as a copy on a cluster, what ``BOOK_COMMIT`` says, or ``unknown``; `code_version` tells
-    whether that is so.
-    """
+    """Short commit, with ``+`` if files that git follows have changed; ``unknown`` outside a checkout."""
     try:
         commit = _git("rev-parse", "--short", "HEAD")
         changed = _git("status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.SubprocessError):
-        return os.environ.get("BOOK_COMMIT") or "unknown"
+        return "unknown"
     return commit + ("+" if changed else "")
 
 

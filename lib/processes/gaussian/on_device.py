@@ -42,8 +42,8 @@ class HierarchicalGaussianOnDevice:
         ]
 
     def generator(self, seed: int) -> torch.Generator:
-        """A generator of this device with a seed. Its numbers differ from NumPy's and from device to device."""
-        return torch.Generator(self.device).manual_seed(whole_number(seed, "seed", 0))
+        """A generator with a seed, of the CPU: the same noise on every device. Its numbers differ from NumPy's."""
+        return torch.Generator().manual_seed(whole_number(seed, "seed", 0))
 
     def sample_tokens(self, n: int, copies: int = 64, seed: int | torch.Generator = 0) -> torch.Tensor:
         """n sequences of stacked tokens (n, length, copies); a Generator passes through. Cost O(n copies length)."""
@@ -78,7 +78,7 @@ class HierarchicalGaussianOnDevice:
     def _noise(self, n: int, copies: int, seed: int | torch.Generator) -> torch.Tensor:
         width = whole_number(n, "n", 1) * whole_number(copies, "copies", 1)
         draw = seed if isinstance(seed, torch.Generator) else self.generator(seed)
-        return torch.randn(self.length, width, generator=draw, device=self.device, dtype=self.dtype)
+        return torch.randn(self.length, width, generator=draw, device=draw.device, dtype=self.dtype).to(self.device)
 
     def _stacked(self, columns: torch.Tensor, n: int) -> torch.Tensor:
         return columns.reshape(self.length, n, -1).permute(1, 0, 2).contiguous()

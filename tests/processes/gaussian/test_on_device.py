@@ -47,6 +47,13 @@ def test_conditionals_of_tokens_agree(device: str, family: str) -> None:
 
 
 @devices
+def test_every_device_draws_the_same_noise(device: str) -> None:
+    law = HierarchicalGaussian(4)
+    found, expected = (law.on_device(place, torch.float64).sample_tokens(2, 3, 5) for place in (device, "cpu"))
+    torch.testing.assert_close(found.cpu(), expected, rtol=0, atol=1e-12)
+
+
+@devices
 def test_a_generator_moves_on_and_a_seed_does_not(device: str) -> None:
     on_device = HierarchicalGaussian(2).on_device(device)
     draw = on_device.generator(1)
