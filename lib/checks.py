@@ -68,17 +68,12 @@ def plain_array(values: Any, name: str) -> NDArray[Any]:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
-def whole_lags(lags: ArrayLike, below: int | None = None) -> NDArray[np.int64]:
-    """Lags as an int64 array of the given shape; ValueError unless whole numbers, 0 <= lag < `below` (default 2^63)."""
-    return _whole(lags, "lags", "with 0 <= lag < " + ("2^63" if below is None else f"length = {below}"), below)
+def whole_lags(values: ArrayLike, below: int | None = None, name: str = "lags") -> NDArray[np.int64]:
+    """Lags, times or lengths as an int64 array of the given shape; they may be whole numbers of 0 <= n < `below`.
 
-
-def whole_steps(k: ArrayLike) -> NDArray[np.int64]:
-    """k as an int64 array of the given shape; ValueError unless all are whole numbers, 0 <= k < 2^63."""
-    return _whole(k, "k", "of at least 0 and below 2^63")
-
-
-def _whole(values: ArrayLike, name: str, allowed: str, below: int | None = None) -> NDArray[np.int64]:
+    Without a limit 2^63. ValueError for others, which calls them by their name.
+    """
+    allowed = f"with 0 <= {name.removesuffix('s')} < {'2^63' if below is None else below}"
     array = plain_array(values, name)
     if array.dtype.kind == "f":
         array = array.astype(np.float64, copy=False)  # 2^63 is infinite in half precision

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import mpmath
@@ -14,7 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.checks import plain_array, real_array, real_number, whole_lags, whole_steps
+from lib.checks import plain_array, real_array, real_number, whole_lags
 
 NUMBERS = [0.5, -3.0, 2.0]
 MASKED = np.ma.array([1, 2, 3], mask=[0, 0, 1])
@@ -79,7 +80,10 @@ def test_what_is_no_finite_real_number_is_refused_by_name(value: Any) -> None:
         real_number(value, "p")
 
 
-@pytest.mark.parametrize("whole", [whole_lags, whole_steps])
+WHOLE = [whole_lags, partial(whole_lags, name="k")]
+
+
+@pytest.mark.parametrize("whole", WHOLE)
 @given(number=st.integers(0, 2**64 - 1) | st.floats(0, 1e300).map(np.floor))
 def test_whole_numbers_keep_their_value_or_are_refused(whole: Callable[[Any], Any], number: int | float) -> None:
     for given_ in (number, [number], np.asarray([[number]])):
@@ -90,12 +94,12 @@ def test_whole_numbers_keep_their_value_or_are_refused(whole: Callable[[Any], An
             assert whole(given_).ravel().tolist() == [number]
 
 
-@pytest.mark.parametrize("whole", [whole_lags, whole_steps])
+@pytest.mark.parametrize("whole", WHOLE)
 def test_steps_of_any_integer_type(whole: Callable[[Any], Any]) -> None:
     for values in (np.array([1, 3], ">u2"), np.array([1, 3], np.float16), torch.tensor([1, 3]), torch.ones(2) + 0):
         assert whole(values).tolist() == [int(value) for value in values]
     for values in ([-1], [0.5], [np.nan], [np.inf], [True], ["1"], [1j], [2**70], MASKED, [[1], [1, 2]]):
         with pytest.raises(ValueError, match=r"^(lags|k): "):
             whole(values)
-    with pytest.raises(ValueError, match="length = 3 are allowed, got 3"):
+    with pytest.raises(ValueError, match="0 <= lag < 3 are allowed, got 3"):
         whole_lags([0, 3], below=3)

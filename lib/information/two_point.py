@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from lib.checks import plain_array, whole_number
+from lib.checks import plain_array, whole_lags, whole_number
 from lib.information.counting.pairs import checked_sequences, pair_sums, relabel
 from lib.information.estimators import checked_counts, entropy, entropy_from_sums, find_estimator
 
@@ -83,15 +83,8 @@ def auto_mutual_information(
 
 
 def checked_lags(lags: npt.ArrayLike, length: int) -> npt.NDArray[np.int64]:
-    """Lags as int64, or a ValueError that says which lag is not allowed."""
-    array = plain_array(lags, "lags")
+    """Lags as int64, (n,) of at least one, each below `length`; ValueError that says which lag is not allowed."""
+    array = whole_lags(lags, length)
     if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"lags have shape {array.shape}; give a one-dimensional list of at least one lag")
-    if array.dtype.kind not in "iuf":
-        raise ValueError(f"lags have type {array.dtype}; whole numbers are needed")
-    if array.dtype.kind == "f" and not np.all(array == np.floor(array)):  # NaN fails too
-        raise ValueError(f"lags contain {array[array != np.floor(array)][0]}; whole numbers are needed")
-    outside = (array < 0) | (array >= length)
-    if np.any(outside):
-        raise ValueError(f"lags contain {array[outside][0]}; allowed are 0 <= lag < {length}, the length of a sequence")
-    return array.astype(np.int64)
+        raise ValueError(f"lags: a one-dimensional list of at least one is allowed, got shape {array.shape}")
+    return array

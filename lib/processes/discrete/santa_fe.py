@@ -44,7 +44,7 @@ class SantaFeProcess:
 
     def entropy(self, lengths: ArrayLike) -> np.float64 | NDArray[np.float64]:
         """Exact entropy of L symbols in a row, L H(k) + ln V sum_k (1 - (1 - P(k))^L) nats, any shape of L >= 0."""
-        whole = whole_lags(lengths)
+        whole = whole_lags(lengths, name="lengths")
         topics = -float(np.sum(xlogy(self.topic_law, self.topic_law)))
         return np.asarray(whole * topics + np.log(self.values) * self._seen(whole).sum(axis=-1))[()]
 

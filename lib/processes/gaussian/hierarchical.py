@@ -248,7 +248,7 @@ class HierarchicalGaussian:
 
     def _positions(self, positions: ArrayLike, name: str) -> NDArray[np.int64]:
         try:
-            return whole_lags(positions, self.length)
+            return whole_lags(positions, self.length, "positions")
         except ValueError as error:
             raise ValueError(f"{name}: positions 0 <= {name} < {self.length} are allowed, got {positions!r}") from error
 

@@ -108,7 +108,7 @@ class LinearRNN:
         information grows without bound, and is not resolved beyond 36 nats. One output is followed through a
         growth of 10^40 a step; to several, 10^6 leaves five digits and 10^10 none. Source: Shen (2019), Eq. 8, 41.
         """
-        times = whole_lags(t)
+        times = whole_lags(t, name="t")
         flat, which = np.unique(times.ravel(), return_inverse=True)
         values = self._channel.mutual_information(flat)
         if np.any(np.isnan(values)):
@@ -262,7 +262,7 @@ class LinearRNN:
         return ScaledPowers(transition, innovation, np.ones(len(transition)))
 
     def _over(self, t: ArrayLike, name: str, powers: ScaledPowers, readout: Matrix, function: Reading) -> Matrix:
-        times = whole_lags(t)
+        times = whole_lags(t, name="t")
         even = np.ones(len(readout))
         with np.errstate(over="ignore", invalid="ignore"):
             parts = [function(*powers.read(readout, even, part)) for part in powers.batches(times.ravel())]

@@ -33,7 +33,7 @@ import scipy.special
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import plain_array, whole_number, whole_steps
+from lib.checks import plain_array, whole_lags, whole_number
 
 Reading = Literal["max", "min"]
 Shares = tuple[Any, Any]
@@ -105,7 +105,7 @@ def jacobian(matrix: NDArray[np.float64], t: int, k: ArrayLike) -> NDArray[np.fl
     k: whole, >= 0, one-dimensional -> (len(k), n, n). Raises ValueError for a matrix that is not square or finite.
     Relative rounding of the norm about 1e-13 at k = 1e5. Cost O(max k n^3).
     """
-    start, steps = whole_number(t, "t", 1), np.atleast_1d(whole_steps(k))
+    start, steps = whole_number(t, "t", 1), np.atleast_1d(whole_lags(k, name="k"))
     V = np.array(matrix, dtype=np.float64)
     if V.ndim != 2 or V.shape[0] != V.shape[1] or not np.isfinite(V).all():
         raise ValueError(f"matrix: finite entries and shape (n, n) are allowed, got shape {V.shape}")

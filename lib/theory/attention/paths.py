@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
-from lib.checks import generator, whole_number, whole_steps
+from lib.checks import generator, whole_lags, whole_number
 from lib.theory.attention.sparse import Attended, attention_table
 
 Pattern = list[list[int]]
@@ -102,7 +102,7 @@ def dependency_depth(attended: Attended, t: int, k: ArrayLike, attention_only: b
     Returns an int or an array in the shape of k. Raises ValueError as `sparse_attention_gradient`.
     Cost O(k + sum of kappa_tau). Source: Theorem 2, Eq. 287, where a direct hop is the second term of a factor.
     """
-    array = whole_steps(k)
+    array = whole_lags(k, name="k")
     depths, _ = _forward(attended, t, int(array.max(initial=0)), attention_only)
     return depths[array] if array.ndim else int(depths[int(array)])
 

@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import plain_array, whole_number, whole_steps
+from lib.checks import plain_array, whole_lags, whole_number
 from lib.theory.attention.uniform import unscaled
 
 Attended = Sequence[Any]
@@ -41,7 +41,7 @@ def sparse_attention_gradient(eigenvalue: complex, attended: Attended, t: int, k
     Raises ValueError for anything else, naming the time. Cost O(k + sum of kappa_tau), for all k up to the largest.
     """
     value = _finite_number(eigenvalue)
-    whole = whole_steps(k)
+    whole = whole_lags(k, name="k")
     last = int(whole.max(initial=0))
     offsets, times = attention_table(attended, t, last)
     gradients = np.empty(last + 1, dtype=np.complex128 if isinstance(value, complex) else np.float64)

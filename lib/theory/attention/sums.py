@@ -165,7 +165,8 @@ def scaled_remainders(t: int, k: ArrayLike, order: int) -> NDArray[np.float64]:
     By cumulative sums of positive terms, with relative errors around 1e-13 of chi. Raises ValueError for k below the
     order. Cost O(max k order^2) time, O(max k order) memory.
     """
-    start, highest, steps = whole_number(t, "t", 1), whole_number(order, "order", 0), np.atleast_1d(whole_lags(k))
+    start, highest = whole_number(t, "t", 1), whole_number(order, "order", 0)
+    steps = np.atleast_1d(whole_lags(k, name="k"))
     if steps.min() < highest:
         raise ValueError(f"k: at least order = {highest} is allowed, got {steps.min()}")
     inverse = 1.0 / (start + np.arange(steps.max() + 1, dtype=np.float64))

@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import plain_array, whole_number, whole_steps
+from lib.checks import plain_array, whole_lags, whole_number
 from lib.theory.attention.double_double import add, divided, times
 
 RESCALED = 200  # bits taken out at once, long before a product could overflow
@@ -73,7 +73,7 @@ def scaled_gradient(eigenvalue: ArrayLike, t: int, k: ArrayLike) -> tuple[NDArra
     Arguments, errors and cost as in `uniform_attention_gradient`.
     """
     start = whole_number(t, "t", 1)
-    steps = whole_steps(k)
+    steps = whole_lags(k, name="k")
     if start + int(steps.max(initial=0)) > LATEST:
         raise ValueError(f"t, k: t + k <= 2^53 is allowed, got {start} + {steps.max(initial=0)}")
     eigenvalues = _finite_numbers(eigenvalue)

@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import real_array, whole_number, whole_steps
+from lib.checks import real_array, whole_lags, whole_number
 from lib.theory.gradients.states import Array, AttentiveStates, read_states
 
 Form = Literal["corrected", "printed"]
@@ -40,7 +40,7 @@ def attentive_rnn_gradient(network: Any, inputs: Any, t: int, k: ArrayLike) -> A
     gradients up to the largest k too.
     Cost O(k^2 m^2 + k m^3) for the largest k and m hidden units, after a forward pass of t + k steps.
     """
-    start, asked = whole_number(t, "t", 1), whole_steps(k)
+    start, asked = whole_number(t, "t", 1), whole_lags(k, name="k")
     length, last = _length(inputs), start + int(asked.max(initial=0))
     if last > length:
         raise ValueError(f"t, k: t + k <= {length}, the number of inputs, is allowed, got t + k = {last}")

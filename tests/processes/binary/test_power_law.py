@@ -198,7 +198,7 @@ def test_bad_parameters_are_refused(keywords: dict[str, object], message: str) -
 
 @pytest.mark.parametrize("lags", [[20], [-1], [1.5], [float("nan")], [True], "1", [1, 50]])
 def test_bad_lags_are_refused(lags: object) -> None:
-    with pytest.raises(ValueError, match=r"lags.*length = 20"):
+    with pytest.raises(ValueError, match=r"lags: .* < 20"):
         PowerLawBinary(20).mutual_information(lags)  # type: ignore[arg-type]
 
 

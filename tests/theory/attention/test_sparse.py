@@ -338,9 +338,9 @@ def test_rows_may_come_from_an_iterator_and_numbers_from_tensors() -> None:
         ([[1], [1]], 1, 2, r"t \+ k = 3 are needed, got 2"),
         ([[1], [1]], 0, 1, "t: a whole number of at least 1"),
         ([[1], [1]], 1.5, 1, "t: a whole number of at least 1"),
-        ([[1], [1]], 1, -1, "k: whole numbers of at least 0"),
-        ([[1], [1]], 1, [0, -1], "k: whole numbers of at least 0"),
-        ([[1], [1]], 1, 0.5, "k: whole numbers of at least 0"),
+        ([[1], [1]], 1, -1, "k: whole numbers with 0 <= k"),
+        ([[1], [1]], 1, [0, -1], "k: whole numbers with 0 <= k"),
+        ([[1], [1]], 1, 0.5, "k: whole numbers with 0 <= k"),
     ],
 )
 def test_bad_input_is_refused_with_the_reason(attended: Any, t: Any, k: Any, words: str) -> None:
