@@ -76,6 +76,11 @@ class FactRun:
         fit = FitSettings(**self.parameters["fit"])
         return Training(self.seed, fit.epochs, fit.learning_rate, self.excess * self.pairs, self.version)
 
+    @property
+    def updates(self) -> int:
+        """That were planned, of all epochs."""
+        return self.training.epochs * int(self.parameters["updates"])
+
     @cached_property
     def recalled(self) -> NDArray[np.float64]:
         """1 - loss / ln V of facts mentioned before, by rank of the key and age of the mention; NaN where none is."""

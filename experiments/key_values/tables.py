@@ -24,6 +24,7 @@ def network_table(runs: Iterable[FactRun], pairs: int) -> str:
     columns: list[Column] = [
         ("network", lambda own: own[0].network.name),
         ("numbers in the state", lambda own: f"{own[0].result['state_size']:,}"),
+        ("updates", lambda own: f"{own[0].updates:,} at {own[0].training.rate:g}"),
         ("seeds", len),
         ("share recalled", lambda own: mean_and_span([run.share for run in own], ".3f")),
         ("as if it knew keys", lambda own: mean_and_span([_keys(run) for run in own], ".1f")),

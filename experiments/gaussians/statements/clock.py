@@ -246,7 +246,7 @@ def judge_collapse(runs: Sequence[GaussianRun], profile: str) -> None:
         said: dict[str, Any] = {
             "profile": profile,
             "condition": "to plateau",
-            "plateau": plateau(_eight(runs), of, LENGTHS),
+            "plateau": plateau(_eight(runs), of, LENGTHS, logarithms=True),
             "remark": clock != "none",
         }
         rise = seed_mean(per_seed(cells, COLLAPSE, "slope"))

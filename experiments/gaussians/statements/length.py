@@ -41,16 +41,21 @@ def usual_runs(runs: Iterable[GaussianRun]) -> dict[Model, dict[int, list[Gaussi
     return found
 
 
-def plateau(runs: Iterable[GaussianRun], models: Iterable[Model], lengths: Sequence[int]) -> Plateau:
+def plateau(
+    runs: Iterable[GaussianRun], models: Iterable[Model], lengths: Sequence[int], *, logarithms: bool = False
+) -> Plateau:
     """Had these models at these lengths reached what they can, so that a statement on them is one on their memory?
 
     The loss is KL times L: what a sequence of one copy costs above the optimum, in nats. The effect that decides is the
-    range of the mean KL of what is compared, or DEGRADES of the KL of N(0, 1) if that is more, times L. A model that is
-    not recorded has no training.
+    range of the mean KL of what is compared, or DEGRADES of the KL of N(0, 1) if that is more, times L. logarithms: for
+    statements about ln KL, of which a small KL may pass in nats and still be off by a factor; loss and effect are then
+    ln KL and the range of its means, and near the optimum is no way through. A model that is not recorded has no
+    training.
     """
     of, wanted = list(runs), list(models)
     usual = usual_runs(run for run in of if run.model in wanted and run.length in lengths)
-    means = [np.mean([run.average for run in here]) for by_length in usual.values() for here in by_length.values()]
+    scale = math.log if logarithms else float
+    means = [np.mean([scale(run.average) for run in here]) for cells in usual.values() for here in cells.values()]
     span = float(np.ptp(means)) if means else 0.0
     networks: dict[str, list[Training]] = {}
     effects: dict[str, float] = {}
@@ -59,9 +64,12 @@ def plateau(runs: Iterable[GaussianRun], models: Iterable[Model], lengths: Seque
             here = [run for run in of if run.measured and (run.model, run.length) == (model, length)]
             name = f"{model}, L = {length}"
             networks[name] = [_training(run) for run in here]
-            if here:
+            if logarithms:
+                networks[name] = [one._replace(loss=math.log(one.loss / length)) for one in networks[name]]
+                effects |= {name: span} if span > 0 else {}
+            elif here:
                 effects[name] = max(span, DEGRADES * float(here[0].result["untrained_divergence"])) * length
-    return plateau_of(networks, effect=effects, optimum=True)
+    return plateau_of(networks, effect=effects, optimum=not logarithms)
 
 
 def _training(run: GaussianRun) -> Training:

@@ -48,8 +48,8 @@ def clock_or_state(runs: Runs) -> str:
         f"positions, for Mamba by {by_state[-1]:.2f} with {clock.STATES[-1]} numbers per channel and by "
         f"{by_state[0]:.2f} with {clock.STATES[0]}; without a clock, for GPT2 by {rise(clock.GPT2, 'none'):.2f}. "
         f"The clock {'moves' if min(moved) > clock.MORE else 'does not move'} the line of every architecture. "
-        f"With learned positions the lines of Mamba are {ordered}ordered by the state"
-        + ("." if reached else ", and not all of these networks have reached a plateau.")
+        f"With learned positions the rises of Mamba are {ordered}ordered by the state"
+        + ("." if reached else ", but not all of these networks have reached a plateau, nor have all the same budget.")
     )
 
 

@@ -78,6 +78,7 @@ class Statements:
                 explanation=asked.explanation,
                 at_least=low,
                 at_most=high,
+                gap=asked.gap,
                 **said,
             )
 
