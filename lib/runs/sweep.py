@@ -7,6 +7,7 @@ import json
 import math
 import re
 import socket
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
@@ -137,9 +138,11 @@ def _place(device: str) -> str:
     """The GPU of this worker, where there are several. Raises ValueError where there is none."""
     if device != "cuda":
         return device
+    count = graphics_cards()
+    if "distributed" not in sys.modules:  # this is no worker of a cluster
+        return "cuda"
     from distributed import get_worker
 
-    count = graphics_cards()
     with contextlib.suppress(ValueError):
         name = str(get_worker().name)
         if name.isdigit():
