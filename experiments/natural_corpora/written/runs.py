@@ -102,7 +102,7 @@ class WrittenRun:
     def law(self, band: Band) -> float:
         """The law nearer in a band, where the interval of `advantage` tells: 1 exponential, -1 power law, else 0."""
         found = self.advantage(band)
-        return float(found.low > 0) - float(found.high < 0) if found.known else np.nan
+        return float(found.sign) if found.known else np.nan
 
     def correlation_length(self, whose: str = "written") -> float:
         """xi of an exponential through the points above 2e-3 nats, as estimated (Fig. 8, 10); NaN with fewer than 3."""

@@ -206,6 +206,24 @@ def test_one_curve_for_all_sizes_is_told_from_kl_that_follows_the_length_alone(
     assert {said[part] for part in said if "better than length alone" in part} == {"differs"}
 
 
+def test_a_small_divergence_that_twice_the_budget_quarters_decides_nothing_about_logarithms(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def quartered(run: GaussianRun) -> GaussianRun:
+        if run.parameters["fit"]["epochs"] < 80 or (run.model.size, run.length) != (clock.MAMBA, min(clock.LENGTHS)):
+            return run
+        result = {**run.result, "average_divergence": run.average / 4}
+        return GaussianRun(run.model, run.length, run.seed, run.parameters, result, run.version)
+
+    runs = world(lambda *cell: 0.01 * information_over_state(*cell))
+    changed = [quartered(run) for run in runs]
+    of = [clock.network(clock.MAMBA, "none", state) for state in clock.STATES]
+    for some, reached in ((runs, True), (changed, False)):
+        assert plateau(some, of, clock.LENGTHS).reached  # nats do not tell
+        assert plateau(some, of, clock.LENGTHS, logarithms=True).reached is reached
+    assert set(verdicts(clock.judge_collapse, changed, capsys).values()) == {"undecided"}
+
+
 def information_over_state(size: str, positions: str, state: int, length: int, copies: int) -> float:
     """A world with the collapse: KL is a power of information over the numbers of the state."""
     if size.startswith("gpt2"):

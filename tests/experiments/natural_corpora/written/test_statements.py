@@ -11,9 +11,10 @@ import pytest
 from experiments.natural_corpora.written import statements as judged
 from experiments.natural_corpora.written.parts import ASKED
 from experiments.natural_corpora.written.relations import RELATIONS, points, rank_correlation
-from experiments.natural_corpora.written.runs import LONG, MIDDLE, SHORT, planned, usual, written_runs
+from experiments.natural_corpora.written.runs import LONG, MIDDLE, SHORT, WrittenRun, planned, usual, written_runs
 from experiments.natural_corpora.written.selection import Selection
 from experiments.natural_corpora.written.statements import Statements, table
+from lib.information.intervals import Interval
 from tests.experiments.natural_corpora.written.fake_records import FLOOR, LAGS, READ, record, trained
 
 WORDS_ALONE = 0.5 * np.exp(-LAGS / 3)
@@ -50,7 +51,7 @@ class Recorded:
         if isinstance(cases, Interval):
             decision = decide([cases.ends] if cases.known else [[]], **bounds, fewest=2, intervals=True)
         else:
-            decision = decide(list(cases) if cases.size else [[]], **bounds)
+            decision = decide(list(cases) if cases.size else [[]], **bounds, gap=asked.get("gap", 0.0))
         gated = plateau is None or plateau.reached
         self.found[part] = decision.found if gated else "undecided"
         self.reasons[part] = "" if gated else plateau.sentence
@@ -88,6 +89,21 @@ def test_each_statement_has_a_curve_that_agrees_and_one_that_differs(
         verdicts.found.clear()
         statements(lstms(values, level), profile="paper").judge("shen-fig2")
         assert verdicts.of(part) == expected
+
+
+@pytest.mark.parametrize(
+    ("laws", "expected"),
+    [((1, 1, 1), "agrees"), ((-1, -1, -1), "differs"), ((0, 0, 0), "undecided"), ((-1, 0, -1), "undecided"),
+     ((1, 0, 1), "undecided")],
+)  # fmt: skip
+def test_a_law_is_named_where_its_interval_tells(
+    verdicts: Recorded, monkeypatch: pytest.MonkeyPatch, laws: tuple[int, ...], expected: str
+) -> None:
+    """The sign alone names none: with the value of seed 1 in the interval of zero nothing is decided."""
+    ends = {1: (0.5, 3.0), 0: (-1.0, 3.0), -1: (-3.0, -0.5)}
+    monkeypatch.setattr(WrittenRun, "advantage", lambda run, band: Interval(1.0, *ends[laws[run.seed]]))
+    statements(lstms(EXPONENTIAL)).judge("shen-fig2")
+    assert verdicts.of("LSTMs of characters fall exponentially") == expected
 
 
 def test_networks_smaller_than_the_papers_that_fail_refute_nothing(verdicts: Recorded) -> None:
