@@ -136,7 +136,7 @@ def test_the_list_links_to_the_check_and_escapes_what_it_shows() -> None:
 def test_the_readme_says_what_the_landing_page_finds(recorded: list[Row]) -> None:
     landing = (ROOT / "book" / "index.md").read_text(encoding="utf-8")
     shown = re.findall(r'"([a-z0-9-]+)"', landing[landing.index("show_findings(") :].partition(")")[0])
-    expected = [f"- {found.sentence}" for found in scorecard.findings(shown, recorded)]
+    expected = [f"- *{WORDS[found.status][1]}*: {found.sentence}" for found in scorecard.findings(shown, recorded)]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     section = readme[readme.index("## What was found") :].split("\n\n")[1]
     assert section.splitlines() == expected and len(expected) >= 5
