@@ -20,7 +20,7 @@ from lib.report.claims import joined
 from lib.report.gate import Plateau
 from lib.report.verdicts import FEWEST_SEEDS, decide, judge
 
-SURE = "needs no plateau: it is so for every KL from 0 to what was reached"
+SURE = "needs no plateau: it is so for every KL from 0 to what was reached, where a network has none"
 
 
 @dataclass(frozen=True)

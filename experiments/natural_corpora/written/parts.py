@@ -96,11 +96,18 @@ def against_one_layer(number: Number, compare: Callable[[float, float], float]) 
 
 
 def further(run: WrittenRun, selection: Selection) -> float:
-    """Ratio beyond ten characters less that of the same seed of the widest LSTM; NaN where that has not run."""
+    """Is the ratio beyond ten characters above that of the same seed of the widest LSTM? 1, or -1 if it is below.
+
+    0 where the difference is within both their intervals together, NaN where that LSTM has not run.
+    """
     band = (MIDDLE[0], LONG[1])
     others = selection.networks(run.network.level, "lstm", widest=True).values()
     same = [other for runs in others for other in runs if other.seed == run.seed]
-    return run.ratio(band).value - same[0].ratio(band).value if same else np.nan
+    if not same or not (own := run.ratio(band)).known or not (theirs := same[0].ratio(band)).known:
+        return np.nan
+    reach = np.hypot(own.high - own.low, theirs.high - theirs.low) / 2
+    difference = own.value - theirs.value
+    return float(np.sign(difference)) if abs(difference) > reach else 0.0
 
 
 WITHIN_WORDS, WITHIN_SENTENCES = (0.8, 1.25), (0.67, 1.5)  # what counts as captured, and as followed
@@ -158,7 +165,9 @@ def _transformers(level: str) -> list[Asked]:
             widest,
             further,
             "the LSTM keeps more beyond ten characters",
-            bounds=(0.0, None),
+            bounds=(1.0, None),
+            gap=1.0,
+            note="1 more than the LSTM, 0 neither, -1 less",
             beside=all_of(level, "lstm", widest=True),
             smaller=SMALLER,
         ),

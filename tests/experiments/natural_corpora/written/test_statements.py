@@ -106,6 +106,22 @@ def test_a_law_is_named_where_its_interval_tells(
     assert verdicts.of("LSTMs of characters fall exponentially") == expected
 
 
+@pytest.mark.parametrize(
+    ("more", "reach", "expected"),
+    [(0.3, 0.1, "agrees"), (-0.3, 0.1, "undecided"), (0.1, 0.1, "undecided")],  # below: smaller networks refute nothing
+)
+def test_further_means_further_than_both_intervals_leave_open(
+    verdicts: Recorded, monkeypatch: pytest.MonkeyPatch, more: float, reach: float, expected: str
+) -> None:
+    def ratio(run: WrittenRun, band: Any) -> Interval:
+        value = 0.9 + more * (run.network.architecture == "transformer")
+        return Interval(value, value - reach, value + reach)
+
+    monkeypatch.setattr(WrittenRun, "ratio", ratio)
+    statements(transformers(READ), lstms(READ)).judge("shen-fig3bc")
+    assert verdicts.of("Transformers of characters follow the text further") == expected
+
+
 def test_networks_smaller_than_the_papers_that_fail_refute_nothing(verdicts: Recorded) -> None:
     grants = ("LSTMs of characters capture the short range", "LSTMs of characters keep information")
     denies = ("LSTMs of characters fall exponentially", "LSTMs of characters have no long range")
