@@ -6,7 +6,8 @@ Four tables, all of one run. The scans of Mamba and Mamba2 alone, forward and ba
 through `lib` and, where it is short enough, by the sequential reference of mamba-ssm. RNN and LSTM beside `nn.RNN` and
 `nn.LSTM`, which are cuDNN's. An update of networks of the sweeps, on the GPU and on one core of the same machine with
 its compiled loops. And what several processes that share the GPU do together. Ways of a row take turns; medians count.
-Without mamba-ssm its columns are empty.
+A table is recorded
+as soon as it is there. Without mamba-ssm its columns are empty.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ LONGEST_REFERENCE = 1024
 CUDNN, CORE, CARD = "nn.RNN and nn.LSTM", "one core", "GPU"
 SIZES = ((8, 50, 511), (64, 50, 511), (256, 50, 511), (64, 2, 1024))  # width, batch, tokens
 SIZES_OF_A_CORE = ((8, 50, 511), (64, 50, 511), (64, 2, 1024))
+SLOW = 0.3  # seconds; a way that takes longer is timed once
 Run = Callable[[], Any]
 
 
@@ -60,7 +62,7 @@ def peak(run: Run) -> float:
 
 def row(shape: dict[str, Any], runs: dict[str, Run], repeats: int) -> dict[str, Any]:
     """Milliseconds and megabytes of every way."""
-    found = shape | {f"{name}, ms": 1e3 * value for name, value in seconds_in_turn(runs, repeats, 5.0).items()}
+    found = shape | {f"{name}, ms": 1e3 * value for name, value in seconds_in_turn(runs, repeats, SLOW).items()}
     return found | {f"{name}, MB": peak(run) for name, run in runs.items()}
 
 
