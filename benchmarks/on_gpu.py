@@ -2,12 +2,12 @@
 
     python benchmarks/on_gpu.py          # prints tables, writes results/benchmarks/on_gpu.json; a few minutes
 
-Four tables, all of one run. The scans of Mamba and Mamba2 alone, forward and backward, by plain torch, by mamba-ssm
+Five tables, all of one run. The scans of Mamba and Mamba2 alone, forward and backward, by plain torch, by mamba-ssm
 through `lib` and, where it is short enough, by the sequential reference of mamba-ssm. RNN and LSTM beside `nn.RNN` and
 `nn.LSTM`, which are cuDNN's. An update of networks of the sweeps, on the GPU and on one core of the same machine with
 its compiled loops. And what several processes that share the GPU do together. Ways of a row take turns; medians count.
-A table is recorded
-as soon as it is there. Without mamba-ssm its columns are empty.
+A table is
+recorded as soon as it is there. Without mamba-ssm its columns are empty.
 """
 
 from __future__ import annotations

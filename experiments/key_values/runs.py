@@ -141,6 +141,13 @@ def deciding(runs: Iterable[FactRun], network: Network, pairs: int) -> Runs:
     return [run for run in own if (run.training.epochs, run.training.rate) == usual]
 
 
+def settled_in_kind(runs: Iterable[FactRun], network: Network, pairs: int) -> Plateau:
+    """Is the share that is lost by age (`forgotten`) the same, to a tenth, in longer and other trainings and seeds?"""
+    own = [run for run in runs if run.measured and (run.network, run.pairs) == (network, pairs)]
+    shares = [run.training._replace(loss=run.forgotten) for run in own]
+    return plateau_of({f"{network.name}, {pairs} pairs, share lost by age": shares}, effect=1.0)
+
+
 def plateau(runs: Iterable[FactRun], cells: Iterable[tuple[Network, int]]) -> Plateau:
     """Had these networks at these lengths reached what they can?
 

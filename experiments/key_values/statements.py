@@ -10,9 +10,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from experiments.key_values.runs import ORDER, USUAL_SIZE, FactRun, Network, deciding, lengths, plateau
+from experiments.key_values.runs import (
+    ORDER,
+    USUAL_SIZE,
+    FactRun,
+    Network,
+    deciding,
+    lengths,
+    plateau,
+    settled_in_kind,
+)
 from lib.information.intervals import UNKNOWN, Interval, seed_mean
-from lib.report.gate import Plateau, refuting
+from lib.report.gate import Plateau, all_ways, refuting
 from lib.report.verdicts import judge
 
 CLAIM = "book-recall"
@@ -93,13 +102,19 @@ def judge_sizes(runs: Sequence[FactRun], told: Sequence[int]) -> str:
 
 
 def judge_age(runs: Sequence[FactRun], told: Sequence[int]) -> str:
-    """More than half of what a fixed state loses in the longest documents is lost because it is old."""
+    """More than half of what a fixed state loses in the longest documents is lost because it is old.
+
+    Longer trainings may lose no less and other things, so that this share has to be settled, too.
+    """
     longest = told[-1] if told else 0
     cases = {
         network: seed_mean(found) if (found := [run.forgotten for run in deciding(runs, network, longest)]) else UNKNOWN
         for network in FIXED
     }
-    ways = {network: plateau(runs, [(network, longest)]) for network in FIXED}
+    ways = {
+        network: all_ways(plateau(runs, [(network, longest)]), settled_in_kind(runs, network, longest))
+        for network in FIXED
+    }
     speaking, way, note = _speaking(cases, ways, HALF)
     return judge(
         CLAIM,
