@@ -21,12 +21,12 @@ def model_table(runs: Sequence[TextRun]) -> str:
     """What every q is, how well it predicts, and on how much text it was asked."""
     columns: list[Column] = [
         MODEL,
-        ("parameters", _count("parameter_count")),
+        ("weights", _count("parameter_count")),
         ("numbers in the state", _count("state_size")),
         ("tokens of training", _count("training_tokens")),
         ("characters per token", lambda run: f"{run.token_length:.2f}"),
         ("nats per character", lambda run: f"{run.loss:.3f}"),
-        ("windows of documents", lambda run: f"{run.result['windows']} of {run.result['documents']}"),
+        ("windows of texts", lambda run: f"{run.result['windows']} of {run.result['documents']}"),
         ("tokens per window", lambda run: run.parameters["longest"]),
     ]
     return table(columns, runs)
