@@ -20,6 +20,7 @@ from experiments.key_values.runs import (
     Network,
     deciding,
     fact_runs,
+    lengths,
     networks,
     plateau,
     settled_in_kind,
@@ -181,6 +182,29 @@ def test_a_loss_that_is_settled_is_not_settled_in_kind_where_another_training_lo
     assert set(found.values()) == {"agrees"}
     steady = judged(lambda run, keys, age: lost(run, keys, age, no_run))
     assert steady.pop(part) == ("agrees" if usually is by_age else "differs")
+
+
+@pytest.mark.parametrize(
+    ("lost", "found"),
+    [
+        ((0.03, 0.03, 0.031), "agrees"),
+        ((0.0, 0.0, 0.04), "undecided"),  # every seed recalls enough, but the interval of their mean reaches lower
+        ((0.0, 0.0, 0.06), "undecided"),  # the mean recalls enough, one seed does not
+        ((0.06, 0.06, 0.04), "undecided"),  # nor is a mean that is short of it by a hair a difference
+        ((0.08, 0.08, 0.081), "differs"),
+    ],
+)
+def test_a_transformer_recalls_by_its_interval_and_every_seed_and_not_by_its_mean(
+    lost: tuple[float, ...], found: str
+) -> None:
+    def forgets(run: Run, keys: Any, age: Any) -> Any:
+        transformer = run.parameters["architecture"] == "transformer"
+        return np.full(keys.shape, lost[run.seed] if transformer else 0.9)
+
+    runs = fact_runs(record(run, forgets) for run in PLANNED)
+    told = lengths(runs)
+    assert plateau(runs, [(statements.TRANSFORMER, pairs) for pairs in told]).reached
+    assert statements.judge_share(runs, told) == found
 
 
 @pytest.mark.parametrize(("large", "found"), [(0.2, "agrees"), (0.28, "undecided"), (0.32, "differs")])
