@@ -83,10 +83,10 @@ def settled(
     below and above it; others: by name the best loss of another start, clock or curriculum of the same network; effect:
     what decides, in the unit of the losses.
 
-    Reached if doubling moves no seed by more than a tenth of the effect, no other rate is lower by more, the seeds lie
-    within that bound and no other training is lower by more. Not converged or, where only the seeds are apart, seeds
-    disagree; a precondition is not met without a doubled run, other rates, or `fewest` seeds. Raises ValueError for an
-    effect that is not positive and losses that are infinite.
+    Reached if doubling moves no seed by more than a tenth of the effect, up or down (a longer training that ends
+    higher, unstable or overfitted, is no plateau), no other rate or training is lower by more, and the seeds lie within
+    that. Not converged or, where only the seeds are apart, seeds disagree; a precondition is not met without a doubled
+    run, other rates, or `fewest` seeds. Raises ValueError for an effect that is not positive and for infinite losses.
     """
     bound = SHARE * _positive(effect)
     values, longer = _losses(losses, "losses"), _losses(doubled, "doubled")

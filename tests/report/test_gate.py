@@ -111,6 +111,8 @@ MUST_NOT_PASS: dict[str, tuple[Callable[..., Plateau], dict[str, Any], str]] = {
     "fewer seeds of one network": (near_optimum, {"excess": {"a": [0.01] * 5, "b": [0.01] * 2}}, UNMET),
     "still falling": (settled, SETTLED | {"doubled": [0.8]}, UNCONVERGED),
     "still falling, second seed": (settled, SETTLED | {"doubled": [1.0, 0.8]}, UNCONVERGED),
+    "twice as long is worse": (settled, SETTLED | {"doubled": [1.2]}, UNCONVERGED),
+    "twice as long is worse, second seed": (settled, SETTLED | {"doubled": [1.0, 1.2]}, UNCONVERGED),
     "another rate is better": (settled, SETTLED | {"rates": {1 / 3: 1.1, 1: 1.0, 3: 0.9}}, UNCONVERGED),
     "another start is better": (settled, SETTLED | {"others": {"slow modes": 0.7}}, UNCONVERGED),
     "one stuck seed": (settled, SETTLED | {"losses": [1.0, 1.01, 1.0, 1.4, 1.02]}, DISSENT),
@@ -133,6 +135,18 @@ def passing_although_they_must_not(ways: dict[Callable[..., Plateau], Callable[.
 def test_what_must_not_pass_does_not() -> None:
     assert settled(**SETTLED).reached and near_optimum({"a": [0.01, 0.02, 0.03]}).reached
     assert passing_although_they_must_not({near_optimum: near_optimum, settled: settled}) == []
+
+
+def test_a_longer_training_may_end_as_little_above_as_below_and_others_far_above() -> None:
+    bound = 0.1 * SETTLED["effect"]
+    for moved in (-1.1 * bound, -0.9 * bound, 0.9 * bound, 1.1 * bound):
+        found = settled(**SETTLED | {"doubled": [1.0 + moved]})
+        assert found.reached is (abs(moved) < bound)
+        assert f"twice the budget moves the loss by {moved:+.2g}, other rates gain 0," in found.sentence
+        longer = [Training(1, 20, 0.01, 1.001 + moved, 1)]
+        assert plateau_of({"a": [*trainings(other=1.1), *longer]}, effect=0.5).reached is (abs(moved) < bound)
+    worse = {"rates": {1 / 3: 9.0, 1: 1.0, 3: 9.0}, "others": {"slow modes": 9.0}}
+    assert settled(**SETTLED | worse).reached
 
 
 def test_a_gate_that_lets_everything_through_or_gives_one_reason_for_all_is_found_out() -> None:
