@@ -306,6 +306,18 @@ def test_the_usual_budget_is_that_of_most_runs_and_of_several_the_longest() -> N
         usual_budget([])
 
 
+def test_a_budget_that_is_not_the_usual_one_is_judged_by_itself() -> None:
+    shorter = trainings(doubled=1.001, other=1.1)
+    longer = [Training(seed, 20, 0.01, 1.0 + 0.001 * seed, 1) for seed in range(3)]
+    runs = {"a": [*shorter, *longer[:1], longer[2]]}  # as many at both budgets: the longer ones are the usual ones
+    assert plateau_of(runs, effect=0.5).reason == UNMET and plateau_of(runs, effect=0.5, budget=(10, 0.01)).reached
+    assert plateau_of(runs, effect=0.5, budget=(20, 0.01)) == plateau_of(runs, effect=0.5)
+    missing = plateau_of(runs, effect=0.5, budget=(40, 0.01))
+    assert missing.reason == UNMET and missing.sentence == "a: 0 of 3 seeds have ended"
+    beaten = {"a": [*runs["a"][:-2], *(run._replace(loss=0.5) for run in runs["a"][-2:])]}
+    assert plateau_of(beaten, effect=0.5, budget=(10, 0.01)).reason == UNCONVERGED
+
+
 def test_what_there_is_nothing_to_compare_with_is_undecided() -> None:
     assert plateau_of({}, effect=1.0) == Plateau(False, UNMET, "there is no network to judge")
     assert plateau_of({"a": trainings(doubled=1.0, other=1.1)}, effect=None).reason == UNMET
