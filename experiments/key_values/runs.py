@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lib.models.catalogue import NAMES
 from lib.processes import SantaFeProcess
-from lib.report.gate import Plateau, Training, plateau_of, usual_budget
+from lib.report.gate import Plateau, Training, all_ways, plateau_of, usual_budget
 from lib.training.settings import FitSettings
 
 EXPERIMENT = "book-recall"
@@ -142,10 +142,18 @@ def deciding(runs: Iterable[FactRun], network: Network, pairs: int) -> Runs:
 
 
 def settled_in_kind(runs: Iterable[FactRun], network: Network, pairs: int) -> Plateau:
-    """Is the share that is lost by age (`forgotten`) the same, to a tenth, in longer and other trainings and seeds?"""
+    """Is the share that is lost by age (`forgotten`) the same, to a tenth, in longer and other trainings and seeds?
+
+    Of other rates the gate counts what they lower. A share is no loss: what is not lost by age may not change either.
+    """
     own = [run for run in runs if run.measured and (run.network, run.pairs) == (network, pairs)]
+    name = f"{network.name}, {pairs} pairs, share"
     shares = [run.training._replace(loss=run.forgotten) for run in own]
-    return plateau_of({f"{network.name}, {pairs} pairs, share lost by age": shares}, effect=1.0)
+    others = [run.training._replace(loss=1.0 - run.forgotten) for run in own]
+    return all_ways(
+        plateau_of({f"{name} lost by age": shares}, effect=1.0),
+        plateau_of({f"{name} lost otherwise": others}, effect=1.0),
+    )
 
 
 def plateau(runs: Iterable[FactRun], cells: Iterable[tuple[Network, int]]) -> Plateau:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from experiments.text_information.runs import FROM, TextRun
+from experiments.text_information.runs import FROM, TextRun, plain
 from lib.information.intervals import UNKNOWN, Interval
 from lib.report import claims
 from lib.report.gate import Plateau, Training, plateau_of
@@ -138,11 +138,35 @@ def plateau(runs: Sequence[TextRun], chosen: TextRun) -> Plateau:
     """Had the network that is taken for q learned what it can, so that an exponent says something of the text?
 
     The loss is that of the second half of the windows, nats per character, of all trainings of this network; the effect
-    that decides is the range of the losses of the networks trained here. A model trained by others has no training.
+    that decides is `smallest_difference`. Asked for is that doubling the budget of the chosen run changes nothing or,
+    where nobody trained for twice as long and its seed has half the budget, too, that its own doubling did not: then
+    the shorter trainings are judged, of which this is the doubled one. Without either, the precondition is not met,
+    whatever the trainings at other budgets say. A model trained by others has no training.
     """
     alike = [run for run in runs if run.model.kind == "network" and run.network == chosen.network]
-    losses = [run.loss for run in runs if run.model.kind == "network"]
-    return plateau_of({chosen.name: [_training(run) for run in alike]}, effect=float(np.ptp(losses or [0.0])) or None)
+    if not alike:
+        return plateau_of({chosen.name: []}, effect=None)
+    trainings, own = [_training(run) for run in alike], _training(chosen)
+    there = {(run.rate, run.epochs, run.seed) for run in trainings}
+    longer = any((rate, epochs) == (own.rate, 2 * own.epochs) for rate, epochs, _ in there)
+    half = own.epochs // 2
+    doubled = own.epochs == 2 * half and (own.rate, half, own.seed) in there
+    epochs = half if doubled and not longer else own.epochs
+    name = f"{chosen.name}, {epochs} epochs"
+    return plateau_of({name: trainings}, effect=smallest_difference(runs), budget=(epochs, own.rate))
+
+
+def smallest_difference(runs: Iterable[TextRun]) -> float | None:
+    """Between the best losses of two networks trained here, nats per character: it decides which of them is better.
+
+    The best of all trainings of a network counts; variants, the same network asked otherwise, are left out. None for
+    fewer than two networks, and where two have the same loss.
+    """
+    losses: dict[str, float] = {}
+    for run in plain(runs):
+        if run.model.kind == "network" and math.isfinite(run.loss):
+            losses[run.network] = min(losses.get(run.network, math.inf), run.loss)
+    return min(np.diff(sorted(losses.values())).tolist(), default=0.0) or None
 
 
 def _training(run: TextRun) -> Training:

@@ -26,6 +26,7 @@ CLOSE = 0.1  # nats per sequence above the optimum
 SHARE = 0.1  # of the effect that decides, which a longer or another training may change
 FEWEST = 3  # seeds
 UNCONVERGED, DISSENT, _, UNMET = REASONS
+Budget = tuple[int, float] | None  # epochs and rate; None: the usual ones of each network
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,10 @@ def settled(
     below and above it; others: by name the best loss of another start, clock or curriculum of the same network; effect:
     what decides, in the unit of the losses.
 
-    Reached if doubling moves no seed by more than a tenth of the effect, no other rate is lower by more, the seeds lie
-    within that bound and no other training is lower by more. Not converged or, where only the seeds are apart, seeds
-    disagree; a precondition is not met without a doubled run, other rates, or `fewest` seeds. Raises ValueError for an
-    effect that is not positive and losses that are infinite.
+    Reached if doubling moves no seed by more than a tenth of the effect, up or down (a longer training that ends
+    higher, unstable or overfitted, is no plateau), no other rate or training is lower by more, and the seeds lie within
+    that. Not converged or, where only the seeds are apart, seeds disagree; a precondition is not met without a doubled
+    run, other rates, or `fewest` seeds. Raises ValueError for an effect that is not positive and for infinite losses.
     """
     bound = SHARE * _positive(effect)
     values, longer = _losses(losses, "losses"), _losses(doubled, "doubled")
@@ -159,31 +160,31 @@ def plateau_of(
     effect: float | Mapping[str, float] | None,
     optimum: bool = False,
     others: Mapping[str, Mapping[str, float]] | None = None,
+    budget: Budget = None,
 ) -> Plateau:
     """The gate for recorded runs, by network: each has `settled`, or, if losses are excesses, is `near_optimum`.
 
-    Runs at twice the usual budget and at other rates are what `settled` asks for; a rate gains what it gains in seeds
-    that have both. effect: in the unit of the losses, for all networks or by network, None if there is none to compare
-    with. others: as for `settled`. A precondition is not met without networks. ValueError for records of two versions.
+    Runs at twice the budget, by default the usual one, and at other rates are what `settled` asks for; a rate gains
+    what it gains in seeds that have both. effect: in the unit of the losses, for all or by network, None if there is
+    none. others: as for `settled`. A precondition is not met without networks. ValueError for records of two versions.
     """
     versions = sorted({run.version for runs in networks.values() for run in runs})
     if len(versions) > 1:
         raise ValueError(f"no gate joins records of several versions, got {versions}; sweep the older ones again")
     if not networks:
         return Plateau(False, UNMET, "there is no network to judge")
-    ways = []
-    for name, runs in networks.items():
-        bound = effect.get(name) if isinstance(effect, Mapping) else effect
-        ways.append(_way(name, runs, bound, optimum, (others or {}).get(name, {})))
+    bounds = effect if isinstance(effect, Mapping) else dict.fromkeys(networks, effect)
+    told = others or {}
+    ways = [_way(name, runs, bounds.get(name), optimum, told.get(name, {}), budget) for name, runs in networks.items()]
     return all_ways(*ways)
 
 
 def _way(
-    name: str, runs: Sequence[Training], effect: float | None, optimum: bool, others: Mapping[str, float]
+    name: str, runs: Sequence[Training], effect: float | None, optimum: bool, others: Mapping[str, float], at: Budget
 ) -> Plateau:
     if not runs:
         return Plateau(False, UNMET, f"{name}: no training is recorded")
-    epochs, rate = usual_budget(runs)
+    epochs, rate = at or usual_budget(runs)
     losses = {(run.epochs, run.rate, run.seed): run.loss for run in runs}
     own = {run.seed: run.loss for run in runs if (run.epochs, run.rate) == (epochs, rate)}
     near = near_optimum({name: list(own.values())}, effect=effect) if optimum else None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from experiments.text_information import statements
-from experiments.text_information.runs import TextRun, best, text_runs, trained_here
+from experiments.text_information.models import Model
+from experiments.text_information.runs import TextRun, best, longest_trained, text_runs, trained_here
 from experiments.text_information.statements import (
     chance_level,
     change_by_correction,
@@ -27,7 +30,7 @@ from experiments.text_information.statements import (
 )
 from lib.information.intervals import UNKNOWN, Interval
 from lib.report import claims
-from lib.report.gate import Plateau
+from lib.report.gate import Plateau, plateau_of
 from lib.report.verdicts import UNCONVERGED, UNMET, judge_printed
 from tests.experiments.text_information.fake_records import grid, power, record, world
 
@@ -234,26 +237,33 @@ def test_verdicts_need_bounds_and_a_world_of_noise_gives_none() -> None:
     assert says(Interval(0.2, 0.1, 0.3), at_least=0.4, gap=0.4) == "undecided"
 
 
+Trainings = list[tuple[int, int, float, float]]  # seed, epochs by those of the world, factor of the rate, added loss
+
+
+def with_trainings(more: Trainings) -> list[TextRun]:
+    """A world of networks with one training each, of the best of which there are more."""
+    runs = text_runs(world(lambda loss: 0.76 + 0.5 * (1.4 - loss)))
+    chosen = best(runs)
+    for seed, longer, factor, added in more:
+        fit = chosen.parameters["model"]["fit"]
+        changed = {"epochs": longer * chosen.epochs, "learning_rate": factor * fit["learning_rate"]}
+        parameters = chosen.parameters | {"model": chosen.parameters["model"] | {"fit": fit | changed}}
+        result = chosen.result | {"second_half_loss": chosen.loss + added}
+        runs.append(
+            replace(chosen, model=Model(**parameters["model"]), seed=seed, parameters=parameters, result=result)
+        )
+    return runs
+
+
+SEEDS: Trainings = [(1, 1, 1.0, 0.001), (2, 1, 1.0, 0.002)]
+RATES: Trainings = [(0, 1, 1 / 3, 0.1), (0, 1, 3.0, 0.1)]
+SMALLEST = 0.03  # nats per character, between two networks of the world
+
+
 def test_what_is_said_of_text_needs_a_network_that_has_learned_what_it_can() -> None:
-    records = world(lambda loss: 0.76 + 0.5 * (1.4 - loss))
-    chosen = best(text_runs(records))
-    (own,) = [one for one in records if text_runs([one])[0].name == chosen.name and not text_runs([one])[0].variant]
-
-    def again(loss: float, seed: int = 0, **changed: float) -> dict[str, Any]:
-        fit = own["parameters"]["model"]["fit"]
-        model = own["parameters"]["model"] | {"fit": fit | changed}
-        return own | {
-            "seed": seed,
-            "parameters": own["parameters"] | {"model": model},
-            "result": own["result"] | {"second_half_loss": own["result"]["second_half_loss"] + loss},
-        }
-
-    rate, epochs = (own["parameters"]["model"]["fit"][name] for name in ("learning_rate", "epochs"))
-    seeds = [again(0.001 * seed, seed) for seed in (1, 2)]
-    rates = [again(0.1, learning_rate=rate * factor) for factor in (1 / 3, 3)]
-
-    def gated(*more: dict[str, Any]) -> tuple[str, str]:
-        runs = text_runs([*records, *more])
+    def gated(*more: tuple[int, int, float, float]) -> tuple[str, str]:
+        runs = with_trainings(list(more))
+        chosen = best(longest_trained(runs))
         gate = statements.plateau(runs, chosen)
         said = {"part": "p", "explanation": "e", "condition": "to plateau", "plateau": gate}
         found = judge_measured("l2m-bp-law", exponent(chosen, "direct"), at_least=0, at_most=1, **said)
@@ -261,12 +271,78 @@ def test_what_is_said_of_text_needs_a_network_that_has_learned_what_it_can() -> 
         assert (found, off) == (("agrees", "differs") if gate.reached else ("undecided", "undecided"))
         return found, gate.reason
 
-    assert gated(*seeds, *rates, again(-0.001, epochs=2 * epochs)) == ("agrees", "")
-    assert gated(*seeds, *rates, again(-0.5, epochs=2 * epochs)) == ("undecided", UNCONVERGED)
-    assert gated(*seeds, *rates) == gated() == ("undecided", UNMET)
-    assert gated(*rates, again(-0.001, epochs=2 * epochs)) == ("undecided", UNMET)  # one seed
-    foreign = next(run for run in text_runs(records) if run.family == "pretrained")
-    assert statements.plateau(text_runs(records), foreign).reason == UNMET
+    assert gated(*SEEDS, *RATES, (0, 2, 1.0, -0.001)) == ("agrees", "")
+    assert gated(*SEEDS, *RATES, (0, 2, 1.0, -0.5)) == ("undecided", UNCONVERGED)
+    assert gated(*SEEDS, *RATES) == gated() == ("undecided", UNMET)
+    assert gated(*RATES, (0, 2, 1.0, -0.001)) == ("undecided", UNMET)  # one seed
+    runs = with_trainings([])
+    foreign = next(run for run in runs if run.family == "pretrained")
+    assert statements.plateau(runs, foreign).reason == UNMET
+
+
+def test_a_training_may_change_a_tenth_of_the_smallest_difference_of_networks_and_not_of_their_range() -> None:
+    runs = with_trainings([])
+    losses = [run.loss for run in runs if run.model.kind == "network"]
+    assert statements.smallest_difference(runs) == pytest.approx(SMALLEST) and SMALLEST < np.ptp(losses) / 10
+    for gain, reached in ((0.09 * SMALLEST, True), (0.11 * SMALLEST, False), (0.5 * SMALLEST, False)):
+        every = with_trainings([*SEEDS, *RATES, (0, 2, 1.0, -gain)])
+        gate = statements.plateau(every, best(longest_trained(every)))
+        assert (gate.reached, gate.reason) == (reached, "" if reached else UNCONVERGED)
+        alike = [run for run in every if run.network == best(runs).network]
+        by_range = plateau_of({"": [statements._training(run) for run in alike]}, effect=float(np.ptp(losses)))
+        assert by_range.reached  # as it was asked before, which hides all of these
+
+
+def test_the_smallest_difference_is_of_the_best_losses_of_two_networks() -> None:
+    runs = trained_here(text_runs(world()))
+    by_network: dict[str, list[float]] = {}
+    for run in runs:
+        by_network.setdefault(run.network, []).append(run.loss)
+    lowest = [min(losses) for losses in by_network.values()]
+    pairs = [abs(one - other) for one, other in itertools.combinations(lowest, 2)]
+    assert statements.smallest_difference(runs) == pytest.approx(min(pairs))
+    again = replace(runs[0], result=runs[0].result | {"second_half_loss": runs[0].loss + 1e-6})  # of the same network
+    other = replace(runs[0], variant="windows anywhere", parameters=runs[0].parameters | {"starts": "anywhere"})
+    assert statements.smallest_difference([*runs, again, other]) == statements.smallest_difference(runs)
+    pretrained = [run for run in text_runs(world()) if run.family == "pretrained"]
+    for some in ([], runs[:1], [runs[0], again], pretrained, [runs[0], *pretrained]):
+        assert statements.smallest_difference(some) is None
+    same = next(run for run in runs if run.network != runs[0].network)
+    same = replace(same, result=same.result | {"second_half_loss": runs[0].loss * same.token_length})
+    assert statements.smallest_difference([runs[0], same]) is None
+    assert statements.plateau([runs[0], same], same).sentence.endswith("there is no effect to compare with")
+
+
+@pytest.mark.parametrize(
+    ("more", "shown", "asked", "reason"),
+    [
+        ([*SEEDS, *RATES, (0, 2, 1.0, -0.001)], 2, 1, ""),  # the doubled one of three that had settled
+        ([*SEEDS, *RATES, (0, 2, 1.0, -0.5)], 2, 1, UNCONVERGED),
+        ([*SEEDS, *RATES, *((seed, 2, 1.0, 0.0) for seed in range(3))], 2, 1, ""),  # as many seeds of the longer ones
+        ([*SEEDS, *RATES, *((seed, 2, 1.0, 0.0) for seed in range(4))], 2, 1, ""),  # and more
+        ([*SEEDS, *RATES, (0, 2, 1.0, 0.0), (0, 4, 1.0, -0.5)], 4, 2, UNMET),  # the usual budget had settled, not this
+        ([*SEEDS, *RATES, (0, 2, 1.0, 0.0), (0, 8, 1.0, -0.5)], 8, 8, UNMET),  # no training of half or twice its budget
+        ([*SEEDS, *RATES, (3, 2, 1.0, -0.001)], 2, 2, UNMET),  # of a seed that has no shorter training
+        ([*SEEDS, *RATES, (0, 2, 0.5, -0.001)], 2, 2, UNMET),  # of a rate that has none
+    ],
+)
+def test_the_gate_judges_the_training_that_is_shown(more: Trainings, shown: int, asked: int, reason: str) -> None:
+    runs = with_trainings(more)
+    first = best(with_trainings([]))
+    chosen = best([run for run in longest_trained(runs) if run.network == first.network])
+    assert chosen.epochs == shown * first.epochs
+    gate = statements.plateau(runs, chosen)
+    assert gate.reason == reason and gate.sentence.startswith(f"{first.name}, {asked * first.epochs} epochs: ")
+
+
+def test_a_training_between_two_others_is_asked_about_the_longer_one() -> None:
+    runs = with_trainings([*SEEDS, *RATES, (0, 2, 1.0, -0.001)])
+    first = best(with_trainings([]))
+    gate = statements.plateau(runs, first)
+    assert gate.reached and gate.sentence.startswith(f"{first.name}, {first.epochs} epochs: ")
+    after = with_trainings([*SEEDS, *RATES, (0, 2, 1.0, -0.001), (0, 4, 1.0, -0.5)])
+    middle = next(run for run in after if run.network == first.network and run.epochs == 2 * first.epochs)
+    assert statements.plateau(after, middle).reason == UNMET  # it is not the end, and alone
 
 
 def test_the_whole_page_of_verdicts_in_a_world_like_the_papers() -> None:

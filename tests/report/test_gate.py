@@ -111,6 +111,8 @@ MUST_NOT_PASS: dict[str, tuple[Callable[..., Plateau], dict[str, Any], str]] = {
     "fewer seeds of one network": (near_optimum, {"excess": {"a": [0.01] * 5, "b": [0.01] * 2}}, UNMET),
     "still falling": (settled, SETTLED | {"doubled": [0.8]}, UNCONVERGED),
     "still falling, second seed": (settled, SETTLED | {"doubled": [1.0, 0.8]}, UNCONVERGED),
+    "twice as long is worse": (settled, SETTLED | {"doubled": [1.2]}, UNCONVERGED),
+    "twice as long is worse, second seed": (settled, SETTLED | {"doubled": [1.0, 1.2]}, UNCONVERGED),
     "another rate is better": (settled, SETTLED | {"rates": {1 / 3: 1.1, 1: 1.0, 3: 0.9}}, UNCONVERGED),
     "another start is better": (settled, SETTLED | {"others": {"slow modes": 0.7}}, UNCONVERGED),
     "one stuck seed": (settled, SETTLED | {"losses": [1.0, 1.01, 1.0, 1.4, 1.02]}, DISSENT),
@@ -133,6 +135,18 @@ def passing_although_they_must_not(ways: dict[Callable[..., Plateau], Callable[.
 def test_what_must_not_pass_does_not() -> None:
     assert settled(**SETTLED).reached and near_optimum({"a": [0.01, 0.02, 0.03]}).reached
     assert passing_although_they_must_not({near_optimum: near_optimum, settled: settled}) == []
+
+
+def test_a_longer_training_may_end_as_little_above_as_below_and_others_far_above() -> None:
+    bound = 0.1 * SETTLED["effect"]
+    for moved in (-1.1 * bound, -0.9 * bound, 0.9 * bound, 1.1 * bound):
+        found = settled(**SETTLED | {"doubled": [1.0 + moved]})
+        assert found.reached is (abs(moved) < bound)
+        assert f"twice the budget moves the loss by {moved:+.2g}, other rates gain 0," in found.sentence
+        longer = [Training(1, 20, 0.01, 1.001 + moved, 1)]
+        assert plateau_of({"a": [*trainings(other=1.1), *longer]}, effect=0.5).reached is (abs(moved) < bound)
+    worse = {"rates": {1 / 3: 9.0, 1: 1.0, 3: 9.0}, "others": {"slow modes": 9.0}}
+    assert settled(**SETTLED | worse).reached
 
 
 def test_a_gate_that_lets_everything_through_or_gives_one_reason_for_all_is_found_out() -> None:
@@ -290,6 +304,18 @@ def test_the_usual_budget_is_that_of_most_runs_and_of_several_the_longest() -> N
     assert usual_budget(trainings(seeds=1, doubled=1.0)) == (20, 0.01)
     with pytest.raises(ValueError, match="at least one training is needed"):
         usual_budget([])
+
+
+def test_a_budget_that_is_not_the_usual_one_is_judged_by_itself() -> None:
+    shorter = trainings(doubled=1.001, other=1.1)
+    longer = [Training(seed, 20, 0.01, 1.0 + 0.001 * seed, 1) for seed in range(3)]
+    runs = {"a": [*shorter, *longer[:1], longer[2]]}  # as many at both budgets: the longer ones are the usual ones
+    assert plateau_of(runs, effect=0.5).reason == UNMET and plateau_of(runs, effect=0.5, budget=(10, 0.01)).reached
+    assert plateau_of(runs, effect=0.5, budget=(20, 0.01)) == plateau_of(runs, effect=0.5)
+    missing = plateau_of(runs, effect=0.5, budget=(40, 0.01))
+    assert missing.reason == UNMET and missing.sentence == "a: 0 of 3 seeds have ended"
+    beaten = {"a": [*runs["a"][:-2], *(run._replace(loss=0.5) for run in runs["a"][-2:])]}
+    assert plateau_of(beaten, effect=0.5, budget=(10, 0.01)).reason == UNCONVERGED
 
 
 def test_what_there_is_nothing_to_compare_with_is_undecided() -> None:

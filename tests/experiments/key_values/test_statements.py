@@ -14,11 +14,23 @@ import pytest
 
 from experiments.key_values import statements, tables
 from experiments.key_values.run import ages, recalled
-from experiments.key_values.runs import EXPERIMENT, FactRun, Network, deciding, fact_runs, networks
+from experiments.key_values.runs import (
+    EXPERIMENT,
+    FactRun,
+    Network,
+    deciding,
+    fact_runs,
+    lengths,
+    networks,
+    plateau,
+    settled_in_kind,
+)
 from experiments.key_values.task import KeyValues
 from experiments.key_values.yardsticks import excess_of_keys
 from lib.batch.pages import find_page
 from lib.processes import SantaFeProcess
+from lib.report.gate import Training, usual_budget
+from lib.report.verdicts import UNCONVERGED
 from lib.runs import store
 from lib.runs.definition import Experiment, Run
 
@@ -65,13 +77,22 @@ def budget(run: Run) -> tuple[int, float]:
     return run.parameters["fit"]["epochs"], run.parameters["fit"]["learning_rate"]
 
 
+def kind(run: Run) -> str:
+    """All runs of one network at one length."""
+    return str([run.parameters[name] for name in ("architecture", "options", "pairs")])
+
+
+@lru_cache
+def budgets() -> dict[str, tuple[int, float]]:
+    found: dict[str, list[Training]] = {}
+    for run in PLANNED:
+        found.setdefault(kind(run), []).append(Training(run.seed, *budget(run), 0.0))
+    return {name: usual_budget(own) for name, own in found.items()}
+
+
 def usual(run: Run) -> tuple[int, float]:
     """The budget that decides."""
-    kind, long = run.parameters["architecture"], run.parameters["pairs"] == 128
-    longer = {"transformer": (192, 0.0033), "mamba2": (96, 0.01), "mamba": (48, 0.0033), "lstm": (96, 0.03)}
-    if long and kind in longer:
-        return longer[kind]
-    return {"mamba": (48, 0.01), "lstm": (48, 0.03)}.get(kind, (24, 0.01))
+    return budgets()[kind(run)]
 
 
 def judged(lost: Lost = by_age, there: Callable[[Run], bool] = lambda run: True) -> dict[str, str]:
@@ -120,6 +141,79 @@ def test_what_is_missing_or_not_at_a_plateau_decides_nothing() -> None:
         return by_age(run, keys, age) * (0.5 if budget(run)[0] == 2 * usual(run)[0] else 1.0)
 
     assert set(judged(longer_is_better).values()) == {"agrees", "undecided"}
+
+
+def longer(run: Run) -> bool:
+    return budget(run) == (2 * usual(run)[0], usual(run)[1])
+
+
+def other_rate(run: Run) -> bool:
+    return budget(run)[0] == usual(run)[0] and budget(run) != usual(run)
+
+
+def no_run(run: Run) -> bool:
+    return False
+
+
+@pytest.mark.parametrize(
+    "some", [("linear_attention",), ("sliding_window", "mamba2", "mamba", "linear_attention", "lstm")]
+)
+@pytest.mark.parametrize(("usually", "then"), [(by_age, by_rank), (by_rank, by_age)])
+@pytest.mark.parametrize("turns", [longer, other_rate])
+def test_a_loss_that_is_settled_is_not_settled_in_kind_where_another_training_loses_as_much_of_another_kind(
+    turns: Callable[[Run], bool], usually: Lost, then: Lost, some: tuple[str, ...]
+) -> None:
+    def lost(run: Run, keys: Any, age: Any, where: Callable[[Run], bool] = turns) -> Any:
+        one = usually(run, keys, age)
+        if run.parameters["architecture"] not in some or run.parameters["pairs"] < 128 or not where(run):
+            return one
+        other, known = then(run, keys, age), age > 0
+        return other * one[known].sum() / other[known].sum()
+
+    part = "they are lost by age"
+    runs = fact_runs(record(run, lost) for run in PLANNED)
+    for network in statements.FIXED:
+        assert plateau(runs, [(network, 128)]).reached
+        reason = UNCONVERGED if network.architecture in some else ""
+        assert settled_in_kind(runs, network, 128).reason == reason
+    found = statements.judge_recall(runs)
+    alone = len(some) < len(statements.FIXED)  # the others still refute
+    assert found.pop(part) == ("differs" if alone and usually is by_rank else "undecided")
+    assert set(found.values()) == {"agrees"}
+    steady = judged(lambda run, keys, age: lost(run, keys, age, no_run))
+    assert steady.pop(part) == ("agrees" if usually is by_age else "differs")
+
+
+@pytest.mark.parametrize(
+    ("lost", "found"),
+    [
+        ((0.03, 0.03, 0.031), "agrees"),
+        ((0.0, 0.0, 0.04), "undecided"),  # every seed recalls enough, but the interval of their mean reaches lower
+        ((0.0, 0.0, 0.06), "undecided"),  # the mean recalls enough, one seed does not
+        ((0.06, 0.06, 0.04), "undecided"),  # nor is a mean that is short of it by a hair a difference
+        ((0.08, 0.08, 0.081), "differs"),
+    ],
+)
+def test_a_transformer_recalls_by_its_interval_and_every_seed_and_not_by_its_mean(
+    lost: tuple[float, ...], found: str
+) -> None:
+    def forgets(run: Run, keys: Any, age: Any) -> Any:
+        transformer = run.parameters["architecture"] == "transformer"
+        return np.full(keys.shape, lost[run.seed] if transformer else 0.9)
+
+    runs = fact_runs(record(run, forgets) for run in PLANNED)
+    told = lengths(runs)
+    assert plateau(runs, [(statements.TRANSFORMER, pairs) for pairs in told]).reached
+    assert statements.judge_share(runs, told) == found
+
+
+@pytest.mark.parametrize(("large", "found"), [(0.2, "agrees"), (0.28, "undecided"), (0.32, "differs")])
+def test_a_larger_state_that_recalls_little_more_decides_nothing(large: float, found: str) -> None:
+    def lost(run: Run, keys: Any, age: Any) -> Any:
+        size = run.parameters["options"].get("size")
+        return np.full(keys.shape, {4: 0.3, 64: large}[size]) if size in (4, 64) else by_age(run, keys, age)
+
+    assert judged(lost)["a larger state recalls more"] == found
 
 
 def test_networks_at_a_plateau_refute_what_is_said_of_all_and_alone_confirm_nothing() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from experiments.text_information import figures as text_figures
 from experiments.text_information import tables as text_tables
@@ -26,6 +29,7 @@ from experiments.text_information.runs import (
 )
 from experiments.text_information.statements import change_by_correction, with_exponent
 from lib.information.documents.growth import scaling_exponent
+from lib.report.page import MISSING
 from lib.runs import store
 from tests.experiments.text_information.fake_records import grid, power, quality, record, world
 
@@ -189,6 +193,68 @@ def test_tables_and_figures_need_no_complete_grid(records: list[dict[str, Any]])
     text_figures.show_legend(axes[0, 0])
     figure.canvas.draw()
     plt.close(figure)
+
+
+LENGTHS = (4, 8, 16, 32, 64)
+SUBSETS = st.sets(st.sampled_from(LENGTHS), min_size=1).map(sorted)
+
+
+def estimated(lengths: Mapping[str, Sequence[int]], place: int = 0) -> TextRun:
+    """By estimator, a run with estimates at these L alone: each a number of its own."""
+    estimates = []
+    for key, own in sorted(lengths.items()):
+        means = [100 * place + 10 * LENGTHS.index(at) + len(key) for at in own]
+        estimates.append(
+            {"estimator": key, "ratio": 2, "lengths": list(own), "means": means, "by_group": [means] * 6}
+        )  # fmt: skip
+    run = one()
+    return TextRun(run.model, f"{place}", place, run.parameters, {**run.result, "estimates": estimates})
+
+
+def cells_of(table: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+
+
+def misplaced(cells: list[list[str]], runs: list[TextRun]) -> list[tuple[str, str]]:
+    """Rows, by model and estimator, that do not say at every L of the head what the run has there, or nothing."""
+    head, _, *rows = cells
+    estimates = {(run.name, text_tables.ESTIMATORS[piece["estimator"]]): piece for run in runs
+                 for piece in run.result["estimates"]}  # fmt: skip
+    assert [tuple(row[:2]) for row in rows] == list(estimates)
+    wrong = []
+    for row, (name, piece) in zip(rows, estimates.items(), strict=True):
+        there = {f"$L$ = {at}": mean for at, mean in zip(piece["lengths"], piece["means"], strict=True)}
+        told = {at: cell for at, cell in zip(head[2:-1], row[2:-1], strict=True) if cell != MISSING}
+        if told.keys() != there.keys() or any(float(told[at].split()[0]) != there[at] for at in there):
+            wrong.append(name)
+    return wrong
+
+
+@given(st.lists(st.fixed_dictionaries({}, optional={"direct": SUBSETS, "vclub": SUBSETS}), max_size=3))
+@settings(max_examples=25, deadline=None)
+def test_every_estimate_stands_below_its_own_length_whatever_lengths_other_rows_have(
+    drawn: list[dict[str, list[int]]],
+) -> None:
+    found = [estimated(lengths, place) for place, lengths in enumerate(drawn)]
+    table = text_tables.largest_table(found)
+    if not any(drawn):
+        assert table == "Neither estimate is there."
+        return
+    everywhere = sorted({at for lengths in drawn for own in lengths.values() for at in own})
+    cells = cells_of(table)
+    assert cells[0][2:-1] == [f"$L$ = {at}" for at in everywhere]
+    assert misplaced(cells, found) == []
+
+
+def test_estimates_below_another_length_are_found_out() -> None:
+    found = [estimated({"direct": LENGTHS, "vclub": LENGTHS[2:]}), estimated({"vclub": LENGTHS[:2]}, 1)]
+    cells = cells_of(text_tables.largest_table(found))
+    assert misplaced(cells, found) == [] and [row.count(MISSING) for row in cells[2:]] == [0, 2, 4]
+    filled = [cells[0], cells[1]]  # a table that does not know which lengths a row lacks
+    for row in cells[2:]:
+        known = [cell for cell in row[2:-1] if cell != MISSING]
+        filled.append([*row[:2], *known, *[MISSING] * (len(LENGTHS) - len(known)), row[-1]])
+    assert misplaced(filled, found) == [(found[0].name, "vCLUB")]
 
 
 def test_growth_is_told_by_kind_of_model_and_a_later_fit_by_whether_it_holds_what_is_printed() -> None:
