@@ -138,7 +138,7 @@ def plateau(runs: Sequence[TextRun], chosen: TextRun) -> Plateau:
     """Had the network that is taken for q learned what it can, so that an exponent says something of the text?
 
     The loss is that of the second half of the windows, nats per character, of all trainings of this network; the effect
-    that decides is `smallest_difference`. Asked for is that doubling the budget of the chosen run changes nothing or,
+    that decides is `nearest_difference`. Asked for is that doubling the budget of the chosen run changes nothing or,
     where nobody trained for twice as long and its seed has half the budget, too, that its own doubling did not: then
     the shorter trainings are judged, of which this is the doubled one. Without either, the precondition is not met,
     whatever the trainings at other budgets say. A model trained by others has no training.
@@ -153,20 +153,21 @@ def plateau(runs: Sequence[TextRun], chosen: TextRun) -> Plateau:
     doubled = own.epochs == 2 * half and (own.rate, half, own.seed) in there
     epochs = half if doubled and not longer else own.epochs
     name = f"{chosen.name}, {epochs} epochs"
-    return plateau_of({name: trainings}, effect=smallest_difference(runs), budget=(epochs, own.rate))
+    return plateau_of({name: trainings}, effect=nearest_difference(runs, chosen), budget=(epochs, own.rate))
 
 
-def smallest_difference(runs: Iterable[TextRun]) -> float | None:
-    """Between the best losses of two networks trained here, nats per character: it decides which of them is better.
+def nearest_difference(runs: Iterable[TextRun], chosen: TextRun) -> float | None:
+    """Between the loss of a network trained here and that nearest to it, nats per character: its place among them.
 
-    The best of all trainings of a network counts; variants, the same network asked otherwise, are left out. None for
-    fewer than two networks, and where two have the same loss.
+    The best of all trainings of a network counts; variants, the same network asked otherwise, are left out. None where
+    there is no other network, and where one has the same loss.
     """
     losses: dict[str, float] = {}
     for run in plain(runs):
         if run.model.kind == "network" and math.isfinite(run.loss):
             losses[run.network] = min(losses.get(run.network, math.inf), run.loss)
-    return min(np.diff(sorted(losses.values())).tolist(), default=0.0) or None
+    own = losses.pop(chosen.network, None)
+    return None if own is None else min((abs(loss - own) for loss in losses.values()), default=0.0) or None
 
 
 def _training(run: TextRun) -> Training:
