@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import transformers
-from transformers.models.mamba import modeling_mamba
-from transformers.models.mamba2 import modeling_mamba2
 
 from lib.models import Mamba, Mamba2, SequenceModel, VanillaRNN
 from lib.models.interchange import configuration, export_weights, import_weights, names
@@ -35,12 +33,15 @@ class TorchInDouble:
 @pytest.fixture
 def in_double(monkeypatch: pytest.MonkeyPatch) -> None:
     """transformers rounds to float32 inside its layers; to compare in float64, these casts are lifted."""
-    for module in (modeling_mamba, modeling_mamba2):
+    for name in ("mamba", "mamba2"):
+        module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
         monkeypatch.setattr(module, "torch", TorchInDouble())
     monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
 
 
 def theirs_like(model: SequenceModel, dtype: Any = torch.float32) -> Any:
+    import transformers  # seconds, which only who runs these tests waits for
+
     if isinstance(model, Mamba):
         made = transformers.MambaForCausalLM(transformers.MambaConfig(**configuration(model)))
     else:

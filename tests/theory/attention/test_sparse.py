@@ -300,7 +300,7 @@ def gradients_in_mpmath(eigenvalue: float, attended: list[list[int]], t: int, co
         states, gradients = [mpmath.mpf(1)], []
         for j in range(count):
             row = attended[t + j - 1]
-            gradients.append(states[j] + sum(states[i - t] for i in row if i >= t) / max(len(row), 1))
+            gradients.append(states[j] + mpmath.fsum(states[i - t] for i in row if i >= t) / max(len(row), 1))
             states.append(eigenvalue * gradients[j])
         return gradients
 
