@@ -31,18 +31,6 @@ def answer(images: Sequence[PixelRun], text: Sequence[CharacterRun]) -> str:
     return "\n".join(f"- {sentence}" for sentence in (_of_images(images), _of_text(text)))
 
 
-def missing(found: Mapping[str, tuple[str, Sequence[Any], int]]) -> str:
-    """What is not recorded of each experiment, and how to make it; found: profile, records and size by name."""
-    told = []
-    for name, (profile, records, planned) in found.items():
-        if len(records) < planned:
-            made = f"{len(records)} of the {planned} runs" if records else f"none of the {planned} runs"
-            verb = "is" if len(records) < 2 else "are"
-            start = "" if records else "**Not yet**: "
-            told.append(f"{start}{made} of {name} {verb} recorded. `python -m lib sweep {name} --profile {profile}`")
-    return "\n\n".join(f"{one} makes {'them' if one.startswith('**') else 'the rest'}." for one in told)
-
-
 def table_of_images(runs: Sequence[PixelRun]) -> str:
     """Every network by order of pixels: validation images right after the last epoch, at best, and test images."""
     rows = []

@@ -107,6 +107,19 @@ def recorded_runs(profile: str, records: Sequence[Record], planned: int) -> None
     show_on_page(RecordedRuns(summary_of_runs(profile, records, planned)))
 
 
+def missing_runs(found: Mapping[str, tuple[str, Sequence[Record], int]]) -> str:
+    """What is not recorded of each experiment, and how to make it, in Markdown; "" where nothing is missing.
+
+    found: profile, records and number of planned runs of each experiment, as `lib.runs.store.so_far` gives them.
+    """
+    return "\n\n".join(
+        f"**Not yet**: {len(records) or 'none'} of the {planned} runs of {name} {'are' if records[1:] else 'is'} "
+        f"recorded. `python -m lib sweep {name} --profile {profile}` makes {'the others' if records else 'them'}."
+        for name, (profile, records, planned) in found.items()
+        if len(records) < planned
+    )
+
+
 def _values(origins: Sequence[Record], key: str) -> str:
     return ", ".join(sorted({str(origin.get(key, "unknown")) for origin in origins}))
 

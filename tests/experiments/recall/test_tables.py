@@ -30,8 +30,6 @@ def test_without_records_every_table_and_sentence_says_so() -> None:
     assert row(tables.table_of_trainings([], ["sab"]), "SAB") == ["not yet"] * 5
     for table in (tables.table_of_choices([], []), tables.table_of_transfer([]), inner_tables.table_of_slopes([])):
         assert "not yet" in table
-    told = tables.missing({"kerg-copy": ("laptop", [], 93), "kerg-denoise": ("laptop", [{}], 30)})
-    assert "none of the 93 runs of kerg-copy" in told and "denoise" not in told
 
 
 def test_an_answer_tells_solved_from_failed_and_from_missing() -> None:

@@ -76,10 +76,7 @@ def test_the_curve_that_is_drawn_is_less_its_floor() -> None:
     assert len(written) == LAGS.size
 
 
-def test_what_is_missing_is_told_with_its_command() -> None:
-    told = tables.missing({"written-words": ("laptop", [{}], 38), "written-characters": ("laptop", [{}], 1)})
-    assert told.startswith("**Not yet**: 1 of the 38 runs of written-words")
-    assert "written-characters" not in told
+def test_what_was_trained_on_the_page_is_told() -> None:
     live = {"parameters": {"level": "word", "architecture": "lstm", "width": 8}}
     live["result"] = {"validation_losses": [3.0, 2.5], "written_characters": 20000}
     assert "| word | LSTM 8 | 2.50 | 20,000 |" in tables.table_of_live([live])
