@@ -176,7 +176,7 @@ def updates_told(runs: Runs) -> str:
     made = [run.updates for run in runs if run.succeeded]
     if not made:
         return f"not in {max(run.updates for run in runs)} ({seeds_told(runs)})"
-    told = str(made[0]) if min(made) == max(made) else span(made, "d") or ""
+    told = f"{span(made, 'd')}"
     return told if _solved(runs) else f"{told} ({seeds_told(runs)})"
 
 

@@ -191,8 +191,6 @@ def _mean(number: Callable[[WrittenRun], float], form: str) -> Callable[[tuple[N
 
     def cell(row: tuple[Network, Runs]) -> Any:
         values = [float(number(run)) for run in row[1]]
-        if not values or not np.isfinite(values).all():
-            return None
-        return f"{values[0]:{form}}" if len(values) == 1 else mean_and_span(values, form)
+        return mean_and_span(values, form) if np.isfinite(values).all() else None
 
     return cell

@@ -46,7 +46,7 @@ def test_the_answer_and_the_table_say_what_was_measured() -> None:
     assert "**LSTM 32, characters**" in tables.answer(some) and "50% at 10–50" in tables.answer(some)
     row = tables.table_of_ranges(tables.every_network(some)).splitlines()[2]
     assert row.startswith("| LSTM 32, characters | validation set of WikiText-2 | 2 | 1.500")
-    assert row.count("0.50 (0.50 to 0.50)") == 3
+    assert row.count("0.50 (0.50)") == 3
     quality = tables.table_of_quality(tables.every_network(some)).splitlines()
     assert "50.0" in quality[2] and quality[-1].startswith("| real text | – | – | 25.0 | 25.0 |")
     assert len(quality) == 2 + 2 + 1  # two networks of one text, and that text once
