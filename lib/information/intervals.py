@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -63,6 +64,14 @@ def seed_mean(values: npt.ArrayLike, confidence: float = CONFIDENCE) -> Interval
     if known.size > 1:
         reach = float(_student(known.size, confidence) * known.std(ddof=1) / math.sqrt(known.size))
     return Interval(value, value - reach, value + reach, by_seed=tuple(known.tolist()), form=".2f")
+
+
+def paired_mean(first: Mapping[int, float], second: Mapping[int, float]) -> Interval:
+    """`seed_mean` of first minus second, numbers by seed, over the seeds that both have; without an interval below two.
+
+    What the seeds have in common, as the draw of the data, cancels.
+    """
+    return seed_mean([first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())])
 
 
 def jackknife(value: float, replicates: npt.ArrayLike) -> Interval:

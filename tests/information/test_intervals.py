@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import t as student
 from scipy.stats import ttest_1samp
 
-from lib.information.intervals import UNKNOWN, Interval, jackknife, seed_mean
+from lib.information.intervals import UNKNOWN, Interval, jackknife, paired_mean, seed_mean
 
 
 @given(st.lists(st.floats(-5, 5), min_size=3, max_size=6))
@@ -29,6 +29,12 @@ def test_an_interval_needs_two_seeds() -> None:
     assert np.isnan(seed_mean([1.0]).low) and seed_mean([1.0]).value == 1.0
     assert not seed_mean([1.0]).known and seed_mean([1.0, 1.1]).known
     assert seed_mean([]).by_seed == () and np.isnan(seed_mean([]).value)
+
+
+def test_a_paired_mean_is_of_the_seeds_that_both_have() -> None:
+    found = paired_mean({2: 1.5, 0: 3.0, 7: 9.0}, {0: 1.0, 2: 0.5, 3: -9.0})
+    assert found == seed_mean([2.0, 1.0]) and found.by_seed == (2.0, 1.0)
+    assert math.isnan(paired_mean({0: 1.0}, {1: 1.0}).value) and not paired_mean({0: 1.0}, {0: 0.5}).known
 
 
 def test_the_jackknife_of_a_mean_is_students_interval() -> None:
