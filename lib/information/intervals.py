@@ -88,5 +88,17 @@ def jackknife(value: float, replicates: npt.ArrayLike) -> Interval:
     return Interval(float(value), float(value) - half, float(value) + half)
 
 
+def percentiles(value: float, replicates: npt.ArrayLike, form: str = ".3g") -> Interval:
+    """95 % interval between quantiles of an estimate's bootstrap replicates (Efron and Tibshirani 1993, Sec. 13.3).
+
+    Without an interval where the estimate, or more of the replicates than are left out at one end, have no value.
+    """
+    given = np.asarray(replicates, dtype=np.float64)
+    known = given[np.isfinite(given)]
+    if not math.isfinite(value) or known.size < 0.975 * given.size:
+        return Interval(value, math.nan, math.nan, form=form)
+    return Interval(value, *map(float, np.quantile(known, [0.025, 0.975])), form=form)
+
+
 def _student(count: int, confidence: float) -> float:
     return float(stdtrit(count - 1, 0.5 + confidence / 2))
