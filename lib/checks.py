@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+_ASYMMETRY = 1e-8  # in units of correlation; covariances computed by different routes differ far less
+
 
 def whole_number(value: Any, name: str, at_least: int) -> int:
     """The value as an int; ValueError unless it is a whole number of at least `at_least` (True is none)."""
@@ -66,6 +68,24 @@ def plain_array(values: Any, name: str) -> NDArray[Any]:
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{name}: an array of numbers, no ragged list, is allowed, got {values!r}") from error
     return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def checked_covariance(covariance: ArrayLike) -> NDArray[np.float64]:
+    """A finite matrix as float64, symmetric but for rounding, which is halved; ValueError that says what is wrong."""
+    matrix = real_array(covariance, "covariance")
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
+        raise ValueError(f"covariance: a square matrix is allowed, got shape {matrix.shape}")
+    if not np.all(np.isfinite(matrix)):
+        raise ValueError("covariance: finite entries are allowed, got NaN or infinity")
+    if np.array_equal(matrix, matrix.T):
+        return matrix
+    scale = np.sqrt(np.abs(np.diagonal(matrix)))
+    wrong = np.argwhere(np.abs(matrix - matrix.T) > _ASYMMETRY * np.outer(scale, scale))
+    if wrong.size:
+        i, j = wrong[0]
+        entries = f"entry ({i}, {j}) is {matrix[i, j]:.9g}, its mirror image {matrix[j, i]:.9g}"
+        raise ValueError(f"covariance: a symmetric matrix is allowed; {entries}")
+    return np.asarray((matrix + matrix.T) / 2, dtype=np.float64)
 
 
 def whole_lags(values: ArrayLike, below: int | None = None, name: str = "lags") -> NDArray[np.int64]:

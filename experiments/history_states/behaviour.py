@@ -105,7 +105,8 @@ class QuantisedState:
         def middle(x: Tensor) -> Tensor:
             return 2.0 * (((x + 1.0) * (cells / 2)).floor().clamp(0, cells - 1) + 0.5) / cells - 1.0
 
-        return changed(state, middle)
+        rounded: State = changed(state, middle)
+        return rounded
 
 
 class Expansion(NamedTuple):

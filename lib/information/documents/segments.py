@@ -14,7 +14,7 @@ from numba import njit
 
 from lib.checks import plain_array
 from lib.information.estimators import entropy
-from lib.information.two_point import checked_lags
+from lib.information.two_point import checked_lags, mutual_information
 
 DENSE_CELLS = 1 << 22  # a table of all pairs is kept up to this size, beyond it the pairs are sorted
 
@@ -99,8 +99,7 @@ def segmented_mutual_information(
             continue
         table = np.zeros((size, size), dtype=np.int64)
         _count_pairs(array, borders, int(lag), table)
-        marginals = entropy(table.sum(axis=1), estimator) + entropy(table.sum(axis=0), estimator)
-        curve[index] = marginals - entropy(table, estimator)
+        curve[index] = mutual_information(table, estimator)
     return curve
 
 
