@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from numbers import Real
 from typing import Any
 
@@ -103,6 +104,21 @@ def whole_lags(values: ArrayLike, below: int | None = None, name: str = "lags") 
     if not np.all(good):  # NaN and infinity fail too
         raise ValueError(f"{name}: whole numbers {allowed} are allowed, got {array[~good].flat[0]}")
     return array.astype(np.int64)
+
+
+def attended_times(attended: Iterable[Iterable[int]]) -> list[list[int]]:
+    """The lists, sorted; ValueError unless attended[t - 1] holds some of 1 ... t, or none, each once."""
+    lists = []
+    try:
+        rows = [list(times) for times in attended]
+    except TypeError:
+        raise ValueError(f"attended: a sequence of sequences of times is allowed, got {attended!r}") from None
+    for t, times in enumerate(rows, start=1):
+        chosen = sorted(whole_number(i, f"attended[{t - 1}]", 1) for i in times)
+        if max(chosen, default=0) > t or len(set(chosen)) < len(chosen):
+            raise ValueError(f"attended[{t - 1}]: different times among 1 .. {t} are allowed, got {times!r}")
+        lists.append(chosen)
+    return lists
 
 
 def generator(seed: int | np.random.Generator) -> np.random.Generator:
