@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+_ASYMMETRY = 1e-8  # in units of correlation; covariances computed by different routes differ far less
 
 
 def whole_number(value: Any, name: str, at_least: int) -> int:
@@ -68,6 +71,24 @@ def plain_array(values: Any, name: str) -> NDArray[Any]:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
+def checked_covariance(covariance: ArrayLike) -> NDArray[np.float64]:
+    """A finite matrix as float64, symmetric but for rounding, which is halved; ValueError that says what is wrong."""
+    matrix = real_array(covariance, "covariance")
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
+        raise ValueError(f"covariance: a square matrix is allowed, got shape {matrix.shape}")
+    if not np.all(np.isfinite(matrix)):
+        raise ValueError("covariance: finite entries are allowed, got NaN or infinity")
+    if np.array_equal(matrix, matrix.T):
+        return matrix
+    scale = np.sqrt(np.abs(np.diagonal(matrix)))
+    wrong = np.argwhere(np.abs(matrix - matrix.T) > _ASYMMETRY * np.outer(scale, scale))
+    if wrong.size:
+        i, j = wrong[0]
+        entries = f"entry ({i}, {j}) is {matrix[i, j]:.9g}, its mirror image {matrix[j, i]:.9g}"
+        raise ValueError(f"covariance: a symmetric matrix is allowed; {entries}")
+    return np.asarray((matrix + matrix.T) / 2, dtype=np.float64)
+
+
 def whole_lags(values: ArrayLike, below: int | None = None, name: str = "lags") -> NDArray[np.int64]:
     """Lags, times or lengths as an int64 array of the given shape; they may be whole numbers of 0 <= n < `below`.
 
@@ -83,6 +104,21 @@ def whole_lags(values: ArrayLike, below: int | None = None, name: str = "lags") 
     if not np.all(good):  # NaN and infinity fail too
         raise ValueError(f"{name}: whole numbers {allowed} are allowed, got {array[~good].flat[0]}")
     return array.astype(np.int64)
+
+
+def attended_times(attended: Iterable[Iterable[int]]) -> list[list[int]]:
+    """The lists, sorted; ValueError unless attended[t - 1] holds some of 1 ... t, or none, each once."""
+    lists = []
+    try:
+        rows = [list(times) for times in attended]
+    except TypeError:
+        raise ValueError(f"attended: a sequence of sequences of times is allowed, got {attended!r}") from None
+    for t, times in enumerate(rows, start=1):
+        chosen = sorted(whole_number(i, f"attended[{t - 1}]", 1) for i in times)
+        if max(chosen, default=0) > t or len(set(chosen)) < len(chosen):
+            raise ValueError(f"attended[{t - 1}]: different times among 1 .. {t} are allowed, got {times!r}")
+        lists.append(chosen)
+    return lists
 
 
 def generator(seed: int | np.random.Generator) -> np.random.Generator:

@@ -18,6 +18,7 @@ from lib.information import auto_mutual_information
 from lib.models import create
 from lib.models.scoring import sequence_probabilities
 from lib.processes import PowerLawBinary
+from lib.processes.discrete.tables import information_of_table
 from lib.runs.training import RunParameters, trained
 from lib.training import (
     FitSettings,
@@ -186,9 +187,7 @@ def enumerated_information(model: Any, symbols: int) -> NDArray[np.float64]:
         for place in range(symbols - lag):
             dropped = tuple(axis for axis in range(symbols) if axis not in (place, place + lag))
             pairs += law.sum(axis=dropped)
-        pairs /= pairs.sum()
-        independent = pairs.sum(axis=1, keepdims=True) * pairs.sum(axis=0)
-        information.append(float(np.sum(pairs * np.log(pairs / independent))))
+        information.append(information_of_table(pairs / pairs.sum()))
     return np.array(information)
 
 

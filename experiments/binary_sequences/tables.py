@@ -98,7 +98,7 @@ def excess_table(conditions: Mapping[str, Mapping[str, Networks]], optimum: floa
         ("condition", lambda row: row[0]),
         ("network", lambda row: row[1][0].network.name),
         ("seeds", lambda row: len(row[1])),
-        ("epochs", lambda row: _whole_span([len(run.result["validation_losses"]) for run in row[1]])),
+        ("epochs", lambda row: span([len(run.result["validation_losses"]) for run in row[1]], "d")),
         ("excess (nats per sequence)", lambda row: span([above(run, optimum) for run in row[1]], ".2g")),
     ]
     return table(columns, rows)
@@ -116,7 +116,7 @@ def method_table(found: Mapping[Network, Trainings], optimum: float) -> str:
         ("network", lambda row: row[0].name),
         ("trained by", lambda row: row[1]),
         ("seeds", lambda row: len(row[2])),
-        ("epochs", lambda row: _whole_span([len(run.result["validation_losses"]) for run in row[2]])),
+        ("epochs", lambda row: span([len(run.result["validation_losses"]) for run in row[2]], "d")),
         ("excess (nats per sequence)", lambda row: span([above(run, optimum) for run in row[2]], ".2g")),
         (r"fitted $\xi$", lambda row: span([run.measured.xi for run in row[2]], ".0f")),
     ]
@@ -152,10 +152,6 @@ def budget_table(found: Mapping[Network, Trainings], optimum: float) -> str:
 
 def _ends(lags: Sequence[Sequence[int]]) -> str | None:
     return f"{min(some[0] for some in lags)} to {max(some[-1] for some in lags)}" if lags else None
-
-
-def _whole_span(numbers: Sequence[int]) -> str:
-    return f"{min(numbers)}" if min(numbers) == max(numbers) else f"{min(numbers)} to {max(numbers)}"
 
 
 def _aic_differences(runs: Runs) -> str:

@@ -30,7 +30,8 @@ from scipy.linalg import LinAlgError, cholesky
 
 from experiments.gaussians.scores import GaussianScores
 from experiments.gaussians.task import draw_tokens, log_densities
-from lib.information.gaussian import checked_covariance, checked_split
+from lib.checks import checked_covariance
+from lib.information.gaussian import checked_split
 from lib.information.model_estimates import ModelEstimate, direct_estimate
 from lib.processes import HierarchicalGaussian
 from lib.theory.gaussian_predictor import GaussianPredictor

@@ -283,10 +283,6 @@ def _percent(runs: Runs, share: float) -> str:
     return f"{100 * -np.expm1(-np.mean([run.gain(share) for run in runs])):.0f} %"
 
 
-def _per_mille(values: Sequence[float]) -> str | None:
-    return mean_and_span([PER_MILLE * value for value in values], ".3g")
-
-
 def _mean_estimate(runs: Runs, name: str) -> float:
     return float(np.mean([run.estimate(name)[0] for run in runs]))
 

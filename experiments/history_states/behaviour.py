@@ -8,7 +8,6 @@ The first has finitely many states; the second is the model behind the counter-e
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lib.checks import whole_number
-from lib.models.base import State
+from lib.models.base import State, stepped
+from lib.training.text import changed
 
 CERTAIN = 1000.0  # a logit beyond which the other token has probability zero in float64
 
@@ -34,9 +34,9 @@ def state_leak(model: Any, past: Tensor, other_past: Tensor, future: Tensor) -> 
     with torch.no_grad():
         state = read(model, past)
         saved = changed(state, torch.clone)
-        expected = continued(model, future, state)
+        expected = stepped(model, future, state)[0]
         read(model, other_past)
-        elsewhere = [continued(other, future, changed(saved, torch.clone)) for other in (model, fresh)]
+        elsewhere = [stepped(other, future, changed(saved, torch.clone))[0] for other in (model, fresh)]
     return max(float((logits - expected).abs().max()) for logits in elsewhere)
 
 
@@ -61,7 +61,7 @@ def state_influence(model: Any, past: Tensor, future: Tensor, size: float = 0.1)
             first += count
             return torch.view_as_complex(real) if leaf.is_complex() else real
 
-        logits = continued(model, future.expand(rows, -1), changed(state, moved))
+        logits = stepped(model, future.expand(rows, -1), changed(state, moved))[0]
         return np.asarray((logits[:-1] - logits[-1]).abs().amax(dim=(1, 2)).double().cpu().numpy())
 
 
@@ -71,21 +71,6 @@ def read(model: Any, tokens: Tensor) -> State:
     for token in tokens.T:
         _, state = model.step(token, state)
     return state
-
-
-def continued(model: Any, tokens: Tensor, state: State) -> Tensor:
-    """Logits (batch, time, vocabulary) of tokens (batch, time) read from a state on."""
-    logits = []
-    for token in tokens.T:
-        out, state = model.step(token, state)
-        logits.append(out)
-    return torch.stack(logits, dim=1)
-
-
-def changed(state: State, change: Callable[[Tensor], Tensor]) -> State:
-    """The state with every tensor replaced, counters as they are."""
-    parts = (type(part)(*(change(x) if isinstance(x, Tensor) else x for x in part)) for part in state.layers)
-    return State(tuple(parts), state.position)
 
 
 def _as_real(x: Tensor) -> Tensor:
@@ -120,7 +105,8 @@ class QuantisedState:
         def middle(x: Tensor) -> Tensor:
             return 2.0 * (((x + 1.0) * (cells / 2)).floor().clamp(0, cells - 1) + 0.5) / cells - 1.0
 
-        return changed(state, middle)
+        rounded: State = changed(state, middle)
+        return rounded
 
 
 class Expansion(NamedTuple):

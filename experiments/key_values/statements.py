@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
-
 from experiments.key_values.runs import (
     ORDER,
     USUAL_SIZE,
@@ -20,7 +18,7 @@ from experiments.key_values.runs import (
     plateau,
     settled_in_kind,
 )
-from lib.information.intervals import UNKNOWN, Interval, seed_mean
+from lib.information.intervals import Interval, paired_mean, seed_mean
 from lib.report.gate import Plateau, all_ways, refuting
 from lib.report.verdicts import judge
 
@@ -107,10 +105,7 @@ def judge_age(runs: Sequence[FactRun], told: Sequence[int]) -> str:
     Longer trainings may lose no less and other things, so that this share has to be settled, too.
     """
     longest = told[-1] if told else 0
-    cases = {
-        network: seed_mean(found) if (found := [run.forgotten for run in deciding(runs, network, longest)]) else UNKNOWN
-        for network in FIXED
-    }
+    cases = {network: seed_mean([run.forgotten for run in deciding(runs, network, longest)]) for network in FIXED}
     ways = {
         network: all_ways(plateau(runs, [(network, longest)]), settled_in_kind(runs, network, longest))
         for network in FIXED
@@ -144,12 +139,9 @@ def _speaking(
 
 
 def _shares(runs: Sequence[FactRun], network: Network, pairs: int) -> Interval:
-    own = [run.share for run in deciding(runs, network, pairs)]
-    return seed_mean(own) if own else UNKNOWN
+    return seed_mean([run.share for run in deciding(runs, network, pairs)])
 
 
 def _difference(runs: Sequence[FactRun], first: tuple[Network, int], second: tuple[Network, int]) -> Interval:
     """Share that the first recalls minus that of the second, over the seeds that both have."""
-    left, right = ({run.seed: run.share for run in deciding(runs, *cell)} for cell in (first, second))
-    both = sorted(left.keys() & right.keys())
-    return seed_mean(np.array([left[seed] - right[seed] for seed in both])) if both else UNKNOWN
+    return paired_mean(*({run.seed: run.share for run in deciding(runs, *cell)} for cell in (first, second)))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lib.information.intervals import Interval, seed_mean
+from lib.information.intervals import Interval, paired_mean, seed_mean
 from lib.runs.store import Store, so_far
 
 EXPERIMENT = "kerg-minigrid"
@@ -58,8 +58,7 @@ def mean_return(runs: Sequence[AgentRun], place: str) -> Interval:
 
 def difference(first: Sequence[AgentRun], second: Sequence[AgentRun], place: str) -> Interval:
     """Mean return of the first less that of the second, in the seeds that both have."""
-    other = {run.seed: run.mean(place) for run in second}
-    return seed_mean([run.mean(place) - other[run.seed] for run in first if run.seed in other])
+    return paired_mean(*({run.seed: run.mean(place) for run in some} for some in (first, second)))
 
 
 def finished() -> tuple[str, list[dict[str, Any]], int]:

@@ -12,7 +12,6 @@ from lib.information.documents.segments import (
     Floats,
     Integers,
     Symbols,
-    checked_lags,
     checked_offsets,
     checked_symbols,
     pair_numbers,
@@ -21,6 +20,7 @@ from lib.information.documents.segments import (
     segmented_mutual_information,
 )
 from lib.information.estimators import entropy_from_sums, find_estimator, weighted_sum
+from lib.information.two_point import checked_lags
 
 DENSE_CELLS = 1 << 24  # tables of all blocks are kept up to this size, beyond it the pairs are sorted
 
@@ -85,7 +85,7 @@ def block_bootstrap(
     """
     array, size = checked_symbols(symbols)
     borders = checked_offsets(offsets, len(array))
-    steps = checked_lags(lags, int(np.diff(borders).max()))
+    steps = checked_lags(lags, int(np.diff(borders).max()), least=1)
     most = len(array) // int(steps.max())
     if blocks < 2 or blocks % 2 or replicates < 2 or blocks > most:
         raise ValueError(

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from lib.information.intervals import Interval, seed_mean
+from lib.information.intervals import Interval, paired_mean, seed_mean
 from lib.models.catalogue import NAMES
 from lib.training.settings import FitSettings
 
@@ -145,8 +145,7 @@ def predictors_of(runs: Iterable[CharacterRun], architecture: str) -> list[Chara
 
 def paired(first: Iterable[Kind], second: Iterable[Kind], number: Callable[[Kind], float]) -> Interval:
     """Mean of a number of the first minus that of the second, over the seeds that both have; unknown below two."""
-    found, others = ({run.seed: number(run) for run in some} for some in (first, second))
-    return seed_mean([found[seed] - others[seed] for seed in sorted(found.keys() & others.keys())])
+    return paired_mean(*({run.seed: number(run) for run in some} for some in (first, second)))
 
 
 def mean_of(runs: Sequence[Kind], number: Callable[[Kind], float]) -> Interval:

@@ -31,18 +31,6 @@ def answer(images: Sequence[PixelRun], text: Sequence[CharacterRun]) -> str:
     return "\n".join(f"- {sentence}" for sentence in (_of_images(images), _of_text(text)))
 
 
-def missing(found: Mapping[str, tuple[str, Sequence[Any], int]]) -> str:
-    """What is not recorded of each experiment, and how to make it; found: profile, records and size by name."""
-    told = []
-    for name, (profile, records, planned) in found.items():
-        if len(records) < planned:
-            made = f"{len(records)} of the {planned} runs" if records else f"none of the {planned} runs"
-            verb = "is" if len(records) < 2 else "are"
-            start = "" if records else "**Not yet**: "
-            told.append(f"{start}{made} of {name} {verb} recorded. `python -m lib sweep {name} --profile {profile}`")
-    return "\n\n".join(f"{one} makes {'them' if one.startswith('**') else 'the rest'}." for one in told)
-
-
 def table_of_images(runs: Sequence[PixelRun]) -> str:
     """Every network by order of pixels: validation images right after the last epoch, at best, and test images."""
     rows = []
@@ -79,9 +67,9 @@ def table_of_bits(runs: Sequence[CharacterRun]) -> str:
         own = predictors_of(runs, name)
         gap = "" if name == "rel_rnn" else f"{against[name]:+.3f}" if against[name].known else None
         bits = f"{mean_of(own, lambda run: run.bits):.3f}" if own else NOT_YET
-        rows.append([NAMES[name], len(own), _span([run.updates for run in own], "d"), bits, gap])
+        rows.append([NAMES[name], len(own), span([run.updates for run in own], "d"), bits, gap])
     forgetful = [run for run in runs if run.forgetful]
-    told = _span([run.bits for run in forgetful], ".3f") or NOT_YET
+    told = span([run.bits for run in forgetful], ".3f") or NOT_YET
     rows.append(["RelRNN, emptied before every character", len(forgetful), "", told, ""])
     for count, shown in COUNTS.items():
         rows.append([shown, "", "", f"{runs[0].floors[count]:.3f}" if runs else NOT_YET, ""])
@@ -95,8 +83,8 @@ def table_of_attention(groups: Mapping[str, Sequence[ReadingRun]]) -> str:
         seen = [run for run in runs if run.inside("before") and run.inside("after")]
         cells = []
         for number in ("top", "entropy"):
-            spans = [_span([run.inside(when)[number] for run in seen], ".2f") for when in ("before", "after")]
-            equal = _span([run.inside("after")[f"uniform_{number}"] for run in seen], ".2f")
+            spans = [span([run.inside(when)[number] for run in seen], ".2f") for when in ("before", "after")]
+            equal = span([run.inside("after")[f"uniform_{number}"] for run in seen], ".2f")
             cells.append(f"{spans[0]}, then {spans[1]}; {equal}" if seen else NOT_YET)
         rows.append([name, len(seen), *cells])
     head = ["network", "seeds", "share of ten states: untrained, trained; if equal", "entropy, nats: the same"]
@@ -156,8 +144,8 @@ def _scores(own: Sequence[PixelRun]) -> list[Any]:
     if not own:
         return [0, None, NOT_YET, None, None]
     best = [100 * max(run.accuracies, default=float("nan")) for run in own]
-    updates = _span([run.updates for run in own], "d")
-    return [len(own), updates, _percent(own, "last"), _span(best, ".1f"), _percent_of(own, "test_accuracy")]
+    updates = span([run.updates for run in own], "d")
+    return [len(own), updates, _percent(own, "last"), span(best, ".1f"), _percent_of(own, "test_accuracy")]
 
 
 def _by_steps(runs: Iterable[PixelRun]) -> list[list[PixelRun]]:
@@ -168,15 +156,8 @@ def _by_steps(runs: Iterable[PixelRun]) -> list[list[PixelRun]]:
 
 
 def _percent(runs: Sequence[PixelRun], number: str) -> str | None:
-    return _span([100 * getattr(run, number) for run in runs], ".1f")
+    return span([100 * getattr(run, number) for run in runs], ".1f")
 
 
 def _percent_of(runs: Sequence[PixelRun], number: str) -> str | None:
-    return _span([100 * run.result[number] for run in runs if number in run.result], ".1f")
-
-
-def _span(values: Sequence[float], form: str) -> str | None:
-    """ "smallest to largest", or the one number."""
-    if values and f"{min(values):{form}}" == f"{max(values):{form}}":
-        return f"{values[0]:{form}}"
-    return span(values, form)
+    return span([100 * run.result[number] for run in runs if number in run.result], ".1f")

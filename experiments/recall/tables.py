@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -48,16 +47,6 @@ def answer(copying: Runs, denoising: Runs) -> str:
     """What the records say: who learns which task in every seed, who does not, and what the choice of states does."""
     told = [_who("Copy", copying, COPIERS), _who("Denoise", denoising, DENOISERS), choice(copying, denoising)]
     return "\n".join(f"- {sentence}" for sentence in told)
-
-
-def missing(found: Mapping[str, tuple[str, Sequence[Any], int]]) -> str:
-    """The experiments of which nothing is recorded, and how to make it; found: profile, records and size by name."""
-    return "\n\n".join(
-        f"**Not yet**: none of the {planned} runs of {name} is recorded. "
-        f"`python -m lib sweep {name} --profile {profile}` makes them."
-        for name, (profile, records, planned) in found.items()
-        if not records
-    )
 
 
 def choice(copying: Runs, denoising: Runs, delay: int = 100) -> str:
@@ -187,7 +176,7 @@ def updates_told(runs: Runs) -> str:
     made = [run.updates for run in runs if run.succeeded]
     if not made:
         return f"not in {max(run.updates for run in runs)} ({seeds_told(runs)})"
-    told = str(made[0]) if min(made) == max(made) else span(made, "d") or ""
+    told = f"{span(made, 'd')}"
     return told if _solved(runs) else f"{told} ({seeds_told(runs)})"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from experiments.text_information.runs import TextRun
-from lib.information.intervals import UNKNOWN, Interval
+from lib.information.intervals import UNKNOWN, Interval, percentiles
 
 Floats = NDArray[np.float64]
 FEWEST = 5  # models
@@ -34,12 +34,12 @@ class Line:
     @property
     def slope(self) -> Interval:
         """b; negative if better models find larger exponents."""
-        return _interval(self.fitted[1], self.coefficients[:, 1])
+        return percentiles(self.fitted[1], self.coefficients[:, 1])
 
     def at(self, loss: float) -> Interval:
         """beta of one more model of this loss: 95 % of what the line and the scatter of the models about it allow."""
         level, slope = self.fitted
-        return _interval(level + slope * loss, self.coefficients @ [1.0, loss] + self.scatter)
+        return percentiles(level + slope * loss, self.coefficients @ [1.0, loss] + self.scatter)
 
 
 def line_through(losses: ArrayLike, exponents: ArrayLike, resampled: ArrayLike, seed: int = 0) -> Line | None:
@@ -86,7 +86,3 @@ def line_of(runs: Sequence[TextRun], estimator: str) -> Line | None:
 def exponent_at(line: Line | None, loss: float) -> Interval:
     """`Line.at`, unknown without a line."""
     return UNKNOWN if line is None else line.at(loss)
-
-
-def _interval(value: float, replicates: Floats) -> Interval:
-    return Interval(value, *map(float, np.quantile(replicates, [0.025, 0.975])))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
 from experiments.text_information.runs import FROM, TextRun, plain
-from lib.information.intervals import UNKNOWN, Interval
+from lib.information.intervals import UNKNOWN, Interval, percentiles
 from lib.report import claims
 from lib.report.gate import Plateau, Training, plateau_of
 from lib.report.verdicts import TOO_WIDE, UNMET, judge, judge_printed
@@ -48,7 +48,7 @@ def power_law_advantage(run: TextRun, estimator: str) -> Interval:
         return UNKNOWN
     weights = 1.0 / curve.resampled.var(axis=0, ddof=1)
     value = _advantage(curve.lengths, curve.by_group.mean(axis=0)[None], weights)[0]
-    return _interval(float(value), _advantage(curve.lengths, curve.resampled, weights))
+    return percentiles(float(value), _advantage(curve.lengths, curve.resampled, weights))
 
 
 def difference_of_exponents(first: tuple[TextRun, str, int], second: tuple[TextRun, str, int]) -> Interval:
@@ -59,7 +59,7 @@ def difference_of_exponents(first: tuple[TextRun, str, int], second: tuple[TextR
     laws = [run.law(estimator, ratio) for run, estimator, ratio in (first, second)]
     if laws[0] is None or laws[1] is None:
         return UNKNOWN
-    return _interval(laws[0].exponent - laws[1].exponent, laws[0].exponents - laws[1].exponents)
+    return percentiles(laws[0].exponent - laws[1].exponent, laws[0].exponents - laws[1].exponents)
 
 
 def rank_correlation(quality: ArrayLike, values: ArrayLike, resampled: ArrayLike) -> Interval:
@@ -81,7 +81,7 @@ def rank_correlation(quality: ArrayLike, values: ArrayLike, resampled: ArrayLike
         _spearman(order[kept][fine], column[fine]) if (fine := np.isfinite(column)).sum() >= FEWEST else math.nan
         for column in drawn[kept].T
     ]
-    return _interval(_spearman(order[kept], measured[kept]), np.array(replicates))
+    return percentiles(_spearman(order[kept], measured[kept]), np.array(replicates))
 
 
 def with_exponent(runs: Sequence[TextRun], estimator: str) -> list[TextRun]:
@@ -117,7 +117,7 @@ def change_by_correction(run: TextRun) -> tuple[Floats, list[Interval]]:
         return np.empty(0), []
     values = _relative(after.by_group.mean(axis=0), before.by_group.mean(axis=0))
     drawn = _relative(after.resampled, before.resampled)
-    return after.lengths, [_interval(float(value), column) for value, column in zip(values, drawn.T, strict=True)]
+    return after.lengths, [percentiles(float(value), column) for value, column in zip(values, drawn.T, strict=True)]
 
 
 def magnitude(measured: Interval) -> Interval:
@@ -252,11 +252,3 @@ def _spearman(first: Floats, second: Floats) -> float:
     ranks = [rankdata(given) - (len(given) + 1) / 2 for given in (first, second)]
     scale = math.sqrt(float(ranks[0] @ ranks[0]) * float(ranks[1] @ ranks[1]))
     return float(ranks[0] @ ranks[1]) / scale if scale > 0 else math.nan
-
-
-def _interval(value: float, replicates: Floats) -> Interval:
-    """Percentiles; without an interval if more replicates have no value than it leaves out."""
-    known = replicates[np.isfinite(replicates)]
-    if not math.isfinite(value) or known.size < 0.975 * replicates.size:
-        return Interval(value, math.nan, math.nan)
-    return Interval(value, *map(float, np.quantile(known, [0.025, 0.975])))

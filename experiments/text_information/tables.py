@@ -11,7 +11,7 @@ from experiments.text_information.quality import Line
 from experiments.text_information.runs import FROM, Curve, TextRun
 from experiments.text_information.statements import exponent
 from lib.information.intervals import UNKNOWN, Interval
-from lib.report.page import Column, markdown_table, table
+from lib.report.page import Column, markdown_table, span, table
 
 MODEL: Column = ("model $q$", lambda run: run.name)
 ESTIMATORS = {"direct": "direct", "vclub": "vCLUB", "uncorrected": "uncorrected"}
@@ -115,8 +115,7 @@ def _grown(runs: Sequence[TextRun], estimator: str) -> str:
                 ratios.append(last / first)
             else:
                 negative += 1
-    reach = f"{min(ratios):.1f}" + (f" to {max(ratios):.1f}" if len(ratios) > 1 else "") if ratios else ""
-    return "; ".join(filter(None, (reach, f"{negative} not positive" if negative else ""))) or "–"
+    return "; ".join(filter(None, (span(ratios, ".1f"), f"{negative} not positive" if negative else ""))) or "–"
 
 
 def extrapolation_table(lines: Mapping[str, Line | None], losses: Sequence[float]) -> str:

@@ -8,6 +8,7 @@ from scipy.special import comb
 
 from lib.checks import generator, real_number, whole_number
 from lib.processes.binary.power_law import PowerLawBinary
+from lib.processes.discrete.tables import information_of_table
 
 Floats = NDArray[np.float64]
 
@@ -81,8 +82,7 @@ class PlantedTokens:
 
     def topic_information(self) -> float:
         """I_topic in nats: mutual information of two suffixes of one sequence."""
-        joint = self.suffix_pairs()
-        return float((joint * np.log(joint / np.outer(joint.sum(axis=1), joint.sum(axis=0)))).sum())
+        return float(information_of_table(self.suffix_pairs()))
 
     def mutual_information(self, lags: ArrayLike) -> Floats:
         """Exact I(d) in nats, shape of `lags`; whole numbers 1 <= d < length, ValueError otherwise."""

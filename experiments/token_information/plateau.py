@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from lib.checks import generator, whole_number
 from lib.information.documents.segments import Integers, checked_offsets, pair_starts
+from lib.processes.discrete.tables import information_of_table
 
 _ATTEMPTS = 1000
 
@@ -77,10 +78,7 @@ def document_information(laws: npt.ArrayLike, weights: npt.ArrayLike) -> float:
         raise ValueError(f"laws (documents, symbols) and weights (documents,) >= 0, got {table.shape}, {share.shape}")
     if np.abs(table.sum(axis=1) - 1).max() > 1e-9 or abs(float(share.sum()) - 1) > 1e-9:
         raise ValueError("every row of laws and the weights must sum to 1")
-    joint = table.T @ (share[:, None] * table)
-    product = np.outer(share @ table, share @ table)
-    seen = joint > 0
-    return float(joint[seen] @ np.log(joint[seen] / product[seen]))
+    return float(information_of_table(table.T @ (share[:, None] * table)))
 
 
 def _far_from_itself(number: int, random: np.random.Generator) -> npt.NDArray[Any]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from numba import njit
 
 from lib.checks import generator, whole_number
-from lib.information.estimators import FloatArray, IntArray, entropy, entropy_from_sums, find_estimator, weighted_sum
+from lib.information.estimators import FloatArray, IntArray, entropy_from_sums, find_estimator, weighted_sum
 
 _GROUP_BITS = 6
 MOST_GROUPS = 1 << _GROUP_BITS
@@ -84,26 +84,6 @@ def resampled_entropies(
         columns.append(entropy_from_sums(counts.sum(axis=0), marginal_sums, (counts > 0).sum(axis=0), rule))
     pairs = np.bincount(groups, minlength=kept.shape[1]) @ kept.T.astype(np.int64)
     return np.stack([*columns, entropy_from_sums(pairs, sums, cells, rule)], axis=1)
-
-
-def resampled_entropies_plain(
-    first: npt.NDArray[Any],
-    second: npt.NDArray[Any],
-    groups: npt.NDArray[Any],
-    weights: npt.NDArray[np.uint8],
-    estimator: str = "grassberger2008",
-) -> FloatArray:
-    """The definition of `resampled_entropies`: pairs of every row picked out and counted. O(rows pairs ln pairs)."""
-    kept = _checked(first, second, groups, weights)
-    found = []
-    for row in kept:
-        mask = row[groups] > 0
-        x, y = first[mask], second[mask]
-        pairs = np.unique(np.stack([x, y]), axis=1, return_counts=True)[1]
-        found.append(
-            [entropy(np.bincount(x), estimator), entropy(np.bincount(y), estimator), entropy(pairs, estimator)]
-        )
-    return np.array(found)
 
 
 def _checked(first: Any, second: Any, groups: Any, weights: Any) -> npt.NDArray[np.uint8]:

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular, svdvals
 from scipy.linalg.lapack import dpocon
 
-from lib.checks import plain_array, real_array
+from lib.checks import checked_covariance, plain_array
 
-_ASYMMETRY = 1e-8  # in units of correlation; covariances computed by different routes differ far less
 Floats = NDArray[np.float64]
 
 
@@ -57,25 +56,6 @@ def bipartite_mutual_information(covariance: npt.ArrayLike, split: int | None = 
     size = matrix.shape[0]
     cut = checked_split(split, size)
     return gaussian_mutual_information(matrix, np.arange(cut), np.arange(cut, size))
-
-
-def checked_covariance(covariance: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """A finite symmetric matrix as float64, or a ValueError that says what is wrong with it."""
-    matrix = real_array(covariance, "covariance")
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
-        raise ValueError(f"covariance has shape {matrix.shape}; a square matrix is needed")
-    if not np.all(np.isfinite(matrix)):
-        raise ValueError("covariance contains NaN or infinity; finite numbers are needed")
-    if np.array_equal(matrix, matrix.T):
-        return matrix
-    scale = np.sqrt(np.abs(np.diagonal(matrix)))
-    wrong = np.argwhere(np.abs(matrix - matrix.T) > _ASYMMETRY * np.outer(scale, scale))
-    if wrong.size:
-        i, j = wrong[0]
-        raise ValueError(
-            f"covariance is not symmetric: entry ({i}, {j}) is {matrix[i, j]:.9g}, its mirror image {matrix[j, i]:.9g}"
-        )
-    return np.asarray((matrix + matrix.T) / 2, dtype=np.float64)
 
 
 def _require_positive_definite(matrix: npt.NDArray[np.float64]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -65,6 +66,14 @@ def seed_mean(values: npt.ArrayLike, confidence: float = CONFIDENCE) -> Interval
     return Interval(value, value - reach, value + reach, by_seed=tuple(known.tolist()), form=".2f")
 
 
+def paired_mean(first: Mapping[int, float], second: Mapping[int, float]) -> Interval:
+    """`seed_mean` of first minus second, numbers by seed, over the seeds that both have; without an interval below two.
+
+    What the seeds have in common, as the draw of the data, cancels.
+    """
+    return seed_mean([first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())])
+
+
 def jackknife(value: float, replicates: npt.ArrayLike) -> Interval:
     """95 % interval of an estimate from g >= 3 replicates, each with one group left out.
 
@@ -77,6 +86,18 @@ def jackknife(value: float, replicates: npt.ArrayLike) -> Interval:
     error = np.sqrt((count - 1) / count * np.sum((numbers - numbers.mean()) ** 2))
     half = float(_student(count, CONFIDENCE) * error)
     return Interval(float(value), float(value) - half, float(value) + half)
+
+
+def percentiles(value: float, replicates: npt.ArrayLike, form: str = ".3g") -> Interval:
+    """95 % interval between quantiles of an estimate's bootstrap replicates (Efron and Tibshirani 1993, Sec. 13.3).
+
+    Without an interval where the estimate, or more of the replicates than are left out at one end, have no value.
+    """
+    given = np.asarray(replicates, dtype=np.float64)
+    known = given[np.isfinite(given)]
+    if not math.isfinite(value) or known.size < 0.975 * given.size:
+        return Interval(value, math.nan, math.nan, form=form)
+    return Interval(value, *map(float, np.quantile(known, [0.025, 0.975])), form=form)
 
 
 def _student(count: int, confidence: float) -> float:

@@ -82,9 +82,11 @@ def auto_mutual_information(
     return np.asarray(entropies[:, 0] + entropies[:, 1] - entropies[:, 2], dtype=np.float64)
 
 
-def checked_lags(lags: npt.ArrayLike, length: int) -> npt.NDArray[np.int64]:
-    """Lags as int64, (n,) of at least one, each below `length`; ValueError that says which lag is not allowed."""
+def checked_lags(lags: npt.ArrayLike, length: int, least: int = 0) -> npt.NDArray[np.int64]:
+    """Lags as int64, (n,), n >= 1, each `least` <= lag < `length`; ValueError that says which lag is not allowed."""
     array = whole_lags(lags, length)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"lags: a one-dimensional list of at least one is allowed, got shape {array.shape}")
+    if array.min() < least:
+        raise ValueError(f"lags: whole numbers with {least} <= lag < {length} are allowed, got {array.min()}")
     return array

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from lib.information.documents.leave_out import leave_blocks_out
 from lib.information.documents.segments import pair_information, pair_numbers, sampling_floor
-from lib.information.intervals import UNKNOWN, Interval, seed_mean
+from lib.information.intervals import UNKNOWN, Interval, percentiles, seed_mean
 from lib.measure.symbols import Symbols
 
 Floats = npt.NDArray[np.float64]
@@ -133,5 +133,4 @@ def halves(symbols: Symbols, lags: Integers, seed: int = 0) -> Interval:
     if any(part.mean() <= 2 * part.std() for part in parts):
         return UNKNOWN
     first, second = (np.log(np.maximum(part, np.finfo(float).tiny)) for part in parts)
-    low, high = np.quantile(first - second, [0.025, 0.975])
-    return Interval(float(np.log(parts[0].mean() / parts[1].mean())), float(low), float(high), form="+.2f")
+    return percentiles(float(np.log(parts[0].mean() / parts[1].mean())), first - second, form="+.2f")

@@ -7,7 +7,7 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -18,7 +18,6 @@ from lib.measure.laws import Verdict
 from lib.measure.symbols import Level
 
 JSON, CSV = "measure.json", "measure.csv"
-VERDICTS: tuple[str, ...] = get_args(Verdict)
 
 
 class _Strict(BaseModel):

@@ -190,7 +190,7 @@ def read(layer: Module, x: Tensor, state: Any) -> tuple[Tensor, Any]:
 
 
 def stepped(layer: Module, x: Tensor, state: Any) -> tuple[Tensor, Any]:
-    """What a layer makes of x (batch, time, width) one step after the other, and the state after it."""
+    """Step by step: what a layer makes of x (batch, time, width), a network of tokens (batch, time); and the state."""
     outputs = []
     for now in x.unbind(dim=1):
         out, state = layer.step(now, state)

@@ -96,13 +96,15 @@ def _cell(value: Any) -> str:
 
 
 def span(values: Sequence[float], form: str) -> str | None:
-    """ "smallest to largest", or None for no values."""
-    return f"{min(values):{form}} to {max(values):{form}}" if len(values) else None
+    """ "smallest to largest", one number where both are written alike, or None for no values."""
+    ends = dict.fromkeys(f"{end:{form}}" for end in (min(values), max(values))) if len(values) else ()
+    return " to ".join(ends) or None
 
 
 def mean_and_span(values: Sequence[float], form: str) -> str | None:
-    """ "mean (smallest to largest)", or None for no values."""
-    return f"{sum(values) / len(values):{form}} ({span(values, form)})" if len(values) else None
+    """ "mean (smallest to largest)", one number for one value, or None for no values."""
+    ends = span(values, form)
+    return f"{sum(values) / len(values):{form}} ({ends})" if len(values) > 1 else ends
 
 
 def listed(values: Iterable[float], form: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from lib.report.page import show_on_page
 from lib.report.records import profile
+from lib.runs.forecast import in_words
 from lib.runs.provenance import PACKAGES, collect
 
 Record = Mapping[str, Any]
@@ -94,7 +95,7 @@ def summary_of_runs(profile: str, records: Sequence[Record], planned: int) -> di
         "versions": "; ".join(f"{name} {_values(origins, name)}" for name in ("python", "torch", "numpy")),
         "commit": _values(origins, "commit"),
         "recorded": dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}",
-        "time": f"{_duration(seconds)} in all, {_duration(longest)} for the longest",
+        "time": f"{in_words(seconds)} in all, {in_words(longest)} for the longest",
         "memory": f"at most {max(origin['peak_memory_MB'] for origin in origins):.0f} MB a process",
     }
     if stale:
@@ -107,11 +108,18 @@ def recorded_runs(profile: str, records: Sequence[Record], planned: int) -> None
     show_on_page(RecordedRuns(summary_of_runs(profile, records, planned)))
 
 
+def missing_runs(found: Mapping[str, tuple[str, Sequence[Record], int]]) -> str:
+    """What is not recorded of each experiment, and how to make it, in Markdown; "" where nothing is missing.
+
+    found: profile, records and number of planned runs of each experiment, as `lib.runs.store.so_far` gives them.
+    """
+    return "\n\n".join(
+        f"**Not yet**: {len(records) or 'none'} of the {planned} runs of {name} {'are' if records[1:] else 'is'} "
+        f"recorded. `python -m lib sweep {name} --profile {profile}` makes {'the others' if records else 'them'}."
+        for name, (profile, records, planned) in found.items()
+        if len(records) < planned
+    )
+
+
 def _values(origins: Sequence[Record], key: str) -> str:
     return ", ".join(sorted({str(origin.get(key, "unknown")) for origin in origins}))
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import real_array
+from lib.checks import checked_covariance
 
 Floats = NDArray[np.float64]
 
@@ -112,19 +112,6 @@ class GaussianPredictor:
         if matrix.shape[0] != self.length:
             raise ValueError(f"covariance: size {self.length} as the predictor is allowed, got {matrix.shape[0]}")
         return matrix
-
-
-def checked_covariance(covariance: ArrayLike) -> Floats:
-    """A symmetric finite square matrix as float64, or a ValueError that says what is wrong."""
-    matrix = real_array(covariance, "covariance")
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
-        raise ValueError(f"covariance: a square matrix is allowed, got shape {matrix.shape}")
-    if not np.all(np.isfinite(matrix)):
-        raise ValueError("covariance: finite entries are allowed, got NaN or infinity")
-    asymmetry = float(np.max(np.abs(matrix - matrix.T)))
-    if asymmetry > 1e-9 * float(np.max(np.abs(matrix))):
-        raise ValueError(f"covariance: a symmetric matrix is allowed, this one misses that by {asymmetry:.3g}")
-    return matrix
 
 
 def cholesky(covariance: ArrayLike) -> Floats:

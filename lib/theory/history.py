@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular, svdvals
 
-from lib.checks import plain_array, whole_number
-from lib.theory.gaussian_predictor import checked_covariance, cholesky
+from lib.checks import checked_covariance, plain_array, whole_number
+from lib.theory.gaussian_predictor import cholesky
 
 # Histories of two symbols (first token, all but the ends, last token): a counter is the same after each of them.
 _HISTORIES = ((0, 0, 0), (1, 1, 1), (1, 0, 0), (0, 0, 1))

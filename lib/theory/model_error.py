@@ -17,8 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lib.checks import checked_covariance
 from lib.processes.discrete.tables import block_lengths
-from lib.theory.gaussian_predictor import GaussianPredictor, checked_covariance
+from lib.theory.gaussian_predictor import GaussianPredictor
 from lib.theory.history import canonical_correlations
 
 Floats = NDArray[np.float64]

@@ -8,6 +8,7 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import get_args
 
 import nbformat
 import numpy as np
@@ -17,6 +18,7 @@ from click.testing import CliRunner
 from lib.batch import cli, measuring
 from lib.batch.execution import Job, execute
 from lib.measure import results
+from lib.measure.laws import Verdict
 from lib.processes import MarkovChain, PowerLawBinary, corpora
 
 LETTERS = np.array(list("ab"))
@@ -59,7 +61,7 @@ def test_the_contract_of_the_numbers(power_law: Path) -> None:
     assert given["finished"] and set(given["two_point"]) == {"character", "word", "byte_pair"}
     for level in given["two_point"].values():
         names = {"lags", "information", "floor", "verdict", "correlation_length", "exponent", "range"}
-        assert names <= set(level) and level["verdict"] in results.VERDICTS
+        assert names <= set(level) and level["verdict"] in get_args(Verdict)
         assert len(level["lags"]) == len(level["information"]) == len(level["floor"])
         for name in ("correlation_length", "exponent"):
             assert level[name] is None or set(level[name]) == {"value", "interval"}

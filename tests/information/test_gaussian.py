@@ -152,7 +152,7 @@ def test_odd_sizes_are_split_below_the_middle() -> None:
     ("covariance", "first", "second", "said"),
     [
         (np.ones((2, 3)), [0], [1], "square"),
-        (np.array([[1.0, 0.5], [0.4, 1.0]]), [0], [1], "not symmetric"),
+        (np.array([[1.0, 0.5], [0.4, 1.0]]), [0], [1], "symmetric"),
         (np.array([[1.0, 2.0], [2.0, 1.0]]), [0], [1], "smallest eigenvalue is -1"),
         (np.ones((2, 2)), [0], [1], "not positive definite"),
         (np.array([[1.0, np.nan], [np.nan, 1.0]]), [0], [1], "NaN"),

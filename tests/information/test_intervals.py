@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import t as student
 from scipy.stats import ttest_1samp
 
-from lib.information.intervals import UNKNOWN, Interval, jackknife, seed_mean
+from lib.information.intervals import UNKNOWN, Interval, jackknife, paired_mean, percentiles, seed_mean
 
 
 @given(st.lists(st.floats(-5, 5), min_size=3, max_size=6))
@@ -31,6 +31,12 @@ def test_an_interval_needs_two_seeds() -> None:
     assert seed_mean([]).by_seed == () and np.isnan(seed_mean([]).value)
 
 
+def test_a_paired_mean_is_of_the_seeds_that_both_have() -> None:
+    found = paired_mean({2: 1.5, 0: 3.0, 7: 9.0}, {0: 1.0, 2: 0.5, 3: -9.0})
+    assert found == seed_mean([2.0, 1.0]) and found.by_seed == (2.0, 1.0)
+    assert math.isnan(paired_mean({0: 1.0}, {1: 1.0}).value) and not paired_mean({0: 1.0}, {0: 0.5}).known
+
+
 def test_the_jackknife_of_a_mean_is_students_interval() -> None:
     data = np.random.default_rng(4).standard_normal(12)
     replicates = (data.sum() - data) / 11
@@ -38,6 +44,13 @@ def test_the_jackknife_of_a_mean_is_students_interval() -> None:
     assert jackknife(data.mean(), replicates).ends == pytest.approx((data.mean() - half, data.mean() + half))
     with pytest.raises(ValueError, match="at least 3 numbers"):
         jackknife(1.0, [1.0, 2.0])
+
+
+def test_percentiles_leave_out_a_fortieth_at_either_end() -> None:
+    drawn = np.random.default_rng(5).permutation(np.arange(401.0))
+    assert percentiles(7.0, drawn) == Interval(7.0, 10.0, 390.0)
+    few, many = (np.where(drawn < unknown, np.nan, drawn) for unknown in (5, 15))
+    assert percentiles(7.0, few).known and not percentiles(7.0, many).known and not percentiles(np.nan, drawn).known
 
 
 def test_the_sign_is_that_of_the_whole_interval() -> None:

@@ -36,4 +36,6 @@ def test_many_numbers_are_told_by_their_ends_their_mean_or_each() -> None:
     assert span(values, ".0f") == "1 to 3"
     assert mean_and_span(np.array(values), ".1f") == "2.0 (1.0 to 3.0)"  # type: ignore[arg-type]
     assert listed(values, ".1f") == "3.0, 1.0, 2.0"
+    assert span([1.0, 1.2], ".0f") == "1" and mean_and_span([1.0, 1.2], ".1f") == "1.1 (1.0 to 1.2)"
+    assert mean_and_span([0.5, 0.5], ".1f") == "0.5 (0.5)" and mean_and_span([0.5], ".1f") == "0.5"
     assert span([], ".0f") is None and mean_and_span([], ".0f") is None and listed([], "") == ""

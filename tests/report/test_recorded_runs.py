@@ -2,7 +2,7 @@
 
 import pytest
 
-from lib.report.provenance import RecordedRuns, summary_of_runs
+from lib.report.provenance import RecordedRuns, missing_runs, summary_of_runs
 
 
 def record(seconds, date, stale=False):
@@ -33,3 +33,13 @@ def test_runs_of_older_code_are_confessed():
 def test_no_runs_are_no_table():
     with pytest.raises(ValueError, match="at least one run"):
         summary_of_runs("laptop", [], 3)
+
+
+def test_what_is_missing_is_told_with_its_command():
+    found = {"none": ("paper", [], 93), "one": ("laptop", [{}], 38), "more": ("laptop", [{}, {}], 3)}
+    none, one, more = missing_runs({**found, "all": ("laptop", [{}], 1)}).split("\n\n")
+    assert none.startswith("**Not yet**: none of the 93 runs of none is recorded.")
+    assert none.endswith("`python -m lib sweep none --profile paper` makes them.")
+    assert "1 of the 38 runs of one is recorded" in one and "2 of the 3 runs of more are recorded" in more
+    assert more.endswith("`python -m lib sweep more --profile laptop` makes the others.")
+    assert missing_runs({}) == ""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.stats import rankdata
 
 from experiments.natural_corpora.written.runs import MIDDLE, SHORT, Band, Runs, WrittenRun
-from lib.information.intervals import UNKNOWN, Interval
+from lib.information.intervals import UNKNOWN, Interval, percentiles
 
 Floats = npt.NDArray[np.float64]
 FEWEST = 6  # networks
@@ -65,8 +65,7 @@ def rank_correlation(pairs: Floats, seed: int = 0) -> Interval:
     random = np.random.default_rng(seed)
     drawn = (pairs[random.integers(len(pairs), size=len(pairs))] for _ in range(REDRAWN))
     redrawn = [_spearman(some) for some in drawn if not np.any(np.ptp(some, axis=0) == 0)]
-    low, high = np.quantile(redrawn, [0.025, 0.975])
-    return Interval(_spearman(pairs), float(low), float(high), form="+.2f")
+    return percentiles(_spearman(pairs), redrawn, form="+.2f")
 
 
 def _spearman(pairs: Floats) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -42,16 +42,6 @@ def _kept(runs: Runs) -> str:
     shares = {name: [run.ratio(band).value for run in runs] for name, band in BANDS.items()}
     kept = [f"{np.mean(values):.0%} at {name}" for name, values in shares.items() if np.isfinite(values).all()]
     return "its text has, of the information of the text it read, " + ", ".join(kept) + " characters"
-
-
-def missing(found: Mapping[str, tuple[str, Sequence[Any], int]]) -> str:
-    """The experiments that are not complete, and how to make them so; found: profile, records and size by name."""
-    return "\n\n".join(
-        f"**Not yet**: {len(records)} of the {planned} runs of {name} are recorded. "
-        f"`python -m lib sweep {name} --profile {profile}` makes the others."
-        for name, (profile, records, planned) in found.items()
-        if len(records) < planned
-    )
 
 
 def table_of_live(records: Iterable[Mapping[str, Any]]) -> str:
@@ -201,8 +191,6 @@ def _mean(number: Callable[[WrittenRun], float], form: str) -> Callable[[tuple[N
 
     def cell(row: tuple[Network, Runs]) -> Any:
         values = [float(number(run)) for run in row[1]]
-        if not values or not np.isfinite(values).all():
-            return None
-        return f"{values[0]:{form}}" if len(values) == 1 else mean_and_span(values, form)
+        return mean_and_span(values, form) if np.isfinite(values).all() else None
 
     return cell

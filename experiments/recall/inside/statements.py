@@ -10,7 +10,7 @@ import numpy as np
 from experiments.recall.inside.measures import looking, slopes
 from experiments.recall.runs import COMMON_RATE, SEEDS, USUAL, RecallRun, settled
 from experiments.recall.statements import seed_rows
-from lib.information.intervals import Interval, seed_mean
+from lib.information.intervals import Interval, paired_mean
 from lib.report.verdicts import judge
 
 LOOKING = 3.0  # times as much attention on the symbols as before training
@@ -31,7 +31,7 @@ def judge_set_size(runs: Iterable[RecallRun], when: str = "after") -> str:
     return _judge_slopes(
         everything,
         {
-            f"relevant {few} minus {relevant}": _paired(small, found[held, relevant])
+            f"relevant {few} minus {relevant}": paired_mean(small, found[held, relevant])
             for held, relevant in sorted(found)
             if held == buffer and relevant >= LONG_ENOUGH and small
         },
@@ -57,7 +57,7 @@ def judge_buffer_size(runs: Iterable[RecallRun], when: str = "after") -> str:
     if len(sizes) > 1:
         by_set = spread([found[buffer, size] for size in sizes])
         by_buffer = spread([found[size, relevant] for size in sizes])
-        cases = {f"range over sets minus range over buffers, sizes {sizes}": _paired(by_set, by_buffer)}
+        cases = {f"range over sets minus range over buffers, sizes {sizes}": paired_mean(by_set, by_buffer)}
     return _judge_slopes(
         everything,
         cases,
@@ -183,7 +183,7 @@ def judge_small_buffer(runs: Iterable[RecallRun], when: str = "after") -> str:
     for size, some in found.items():
         if size < USUAL["buffer"] and usual:
             own, other = ({run.seed: held(run) for run in cell} for cell in (usual, some))
-            cases[f"buffer {USUAL['buffer']} minus {size}"] = _paired(own, other)
+            cases[f"buffer {USUAL['buffer']} minus {size}"] = paired_mean(own, other)
     return judge(
         "kerg-tradeoff",
         cases,
@@ -246,8 +246,3 @@ def _judge_slopes(runs: Sequence[RecallRun], cases: Mapping[str, Interval], *, p
         explanation=explanation,
         note="|slope| of ln of the norm, nats per 100 steps",
     )
-
-
-def _paired(first: Mapping[int, float], second: Mapping[int, float]) -> Interval:
-    """First minus second, seed by seed; unknown with fewer than two."""
-    return seed_mean([first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())])

@@ -81,13 +81,7 @@ def table_of_slopes(runs: Iterable[RecallRun]) -> str:
 def _slopes_and_learning(runs: Sequence[RecallRun]) -> list[str | None]:
     steep = [[abs(slope(run, when)) for run in runs] for when in ("before", "after")]
     learning = [[100 * run.accuracy for run in runs], [run.updates / 1000 for run in runs]]
-    return [_seeds(values, ".2f") for values in steep] + [_seeds(values, ".0f") for values in learning]
-
-
-def _seeds(values: Sequence[float], form: str) -> str | None:
-    """Smallest and largest, or one number where they read alike."""
-    ends = {f"{value:{form}}" for value in (min(values), max(values))}
-    return ends.pop() if len(ends) == 1 else span(values, form)
+    return [span(values, ".2f") for values in steep] + [span(values, ".0f") for values in learning]
 
 
 def _by_set(runs: Sequence[RecallRun]) -> str:

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from lib.information.counting.dense import dense_tables, table_sums
 from lib.information.documents.cluster import on_cluster
 from lib.information.documents.leave_out import LeftOut
-from lib.information.documents.segments import checked_lags
 from lib.information.estimators import Estimator, entropy_from_sums, find_estimator
+from lib.information.two_point import checked_lags
 
 SIZE = 256  # values of a byte
 PIECE, LARGEST_PIECE = 1 << 25, 1 << 31  # bytes; a cell of a piece is counted in 32 bits
@@ -67,7 +67,7 @@ def file_information(
     length = before[0]
     if length < 2:
         raise ValueError(f"path: a file of at least 2 bytes is needed, {place} has {length}")
-    steps = checked_lags(lags, length)
+    steps = checked_lags(lags, length, least=1)
     largest = int(steps.max())
     if not 2 <= blocks <= length // largest:
         raise ValueError(

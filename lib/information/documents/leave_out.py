@@ -17,8 +17,9 @@ import numpy.typing as npt
 from numba import njit
 
 from lib.information.counting.dense import series_coefficients, tabulated_weights, weight
-from lib.information.documents.segments import Floats, checked_lags, checked_offsets, checked_symbols
+from lib.information.documents.segments import Floats, checked_offsets, checked_symbols
 from lib.information.estimators import entropy_from_sums, find_estimator
+from lib.information.two_point import checked_lags
 from lib.machine import available_cores
 
 LARGEST = 1 << 25  # cells of a table: 128 MB, and each thread has two
@@ -65,7 +66,7 @@ def leave_blocks_out(
     rule = find_estimator(estimator)
     array, size = checked_symbols(symbols)
     borders = checked_offsets(offsets, len(array))
-    steps = checked_lags(lags, int(np.diff(borders).max()))
+    steps = checked_lags(lags, int(np.diff(borders).max()), least=1)
     most = len(array) // int(steps.max())
     if not 2 <= blocks <= most:
         raise ValueError(f"blocks: 2 to {most} are allowed, so that none is shorter than the largest lag; got {blocks}")

@@ -14,6 +14,7 @@ from numba import njit
 
 from lib.checks import plain_array
 from lib.information.estimators import entropy
+from lib.information.two_point import checked_lags, mutual_information
 
 DENSE_CELLS = 1 << 22  # a table of all pairs is kept up to this size, beyond it the pairs are sorted
 
@@ -43,18 +44,6 @@ def checked_offsets(offsets: npt.ArrayLike | None, length: int) -> Integers:
     if not valid or borders[0] != 0 or borders[-1] != length or np.any(np.diff(borders.astype(np.int64)) < 0):
         raise ValueError(f"offsets must rise from 0 to the number of symbols, {length}; got {offsets!r}")
     return borders.astype(np.int64)
-
-
-def checked_lags(lags: npt.ArrayLike, longest: int) -> Integers:
-    """Lags as integers in 1, ..., longest - 1; `ValueError` names the limit."""
-    array = np.atleast_1d(plain_array(lags, "lags"))
-    if array.ndim != 1 or array.dtype.kind not in "iu" or array.size == 0:
-        raise ValueError(f"lags are a 1-D array of integers, got {lags!r}")
-    if array.min() < 1 or array.max() >= longest:
-        raise ValueError(
-            f"lags lie between 1 and {longest - 1}, one below the longest document; got {array.min()} to {array.max()}"
-        )
-    return array.astype(np.int64)
 
 
 def pair_starts(lag: int, offsets: Integers) -> Integers:
@@ -101,7 +90,7 @@ def segmented_mutual_information(
     """
     array, size = checked_symbols(symbols)
     borders = checked_offsets(offsets, len(array))
-    steps = checked_lags(lags, int(np.diff(borders).max()))
+    steps = checked_lags(lags, int(np.diff(borders).max()), least=1)
     curve = np.empty(len(steps))
     for index, lag in enumerate(steps):
         if size * size > DENSE_CELLS:
@@ -110,8 +99,7 @@ def segmented_mutual_information(
             continue
         table = np.zeros((size, size), dtype=np.int64)
         _count_pairs(array, borders, int(lag), table)
-        marginals = entropy(table.sum(axis=1), estimator) + entropy(table.sum(axis=0), estimator)
-        curve[index] = marginals - entropy(table, estimator)
+        curve[index] = mutual_information(table, estimator)
     return curve
 
 

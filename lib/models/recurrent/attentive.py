@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lib.checks import real_number, whole_number
+from lib.checks import attended_times, real_number, whole_number
 from lib.models.base import Module, seeded
 
 Combination = Callable[[Tensor, Tensor], Tensor]
@@ -179,21 +179,6 @@ class AttentiveRNN(Module):
             whole_number(t, "replace", 1)
             if t > time:
                 raise ValueError(f"replace: times 1 .. {time} are allowed, got {t}")
-
-
-def attended_times(attended: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The lists, sorted; ValueError unless attended[t - 1] holds some of 1 ... t, or none, each once."""
-    lists = []
-    try:
-        rows = [list(times) for times in attended]
-    except TypeError:
-        raise ValueError(f"attended: a sequence of sequences of times is allowed, got {attended!r}") from None
-    for t, times in enumerate(rows, start=1):
-        chosen = sorted(whole_number(i, f"attended[{t - 1}]", 1) for i in times)
-        if max(chosen, default=0) > t or len(set(chosen)) < len(chosen):
-            raise ValueError(f"attended[{t - 1}]: different times among 1 .. {t} are allowed, got {times!r}")
-        lists.append(chosen)
-    return lists
 
 
 def _one_of(value: str | Function, names: tuple[str, ...], argument: str) -> str | Function:

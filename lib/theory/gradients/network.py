@@ -195,12 +195,3 @@ def recurrent_gradient(states: AttentiveStates, totals: TotalGradients, form: Fo
     times = np.arange(1, last + 1)
     into = totals.h[times] * states.slope[times - 1 + shift]  # (last, m): dL/da_{t-1}
     return {"V": into.T @ states.s[times - 1], "U": into.T @ states.x[times], "b": into.sum(axis=0)}
-
-
-def parameter_gradients(states: AttentiveStates, loss_gradient: ArrayLike) -> dict[str, NDArray[Any]]:
-    """Gradients of V, U, b and, where attention is learned, W_a, U_a, v_a: Lemmas 7 and 8 together."""
-    totals = total_gradients(states, loss_gradient)
-    gradients = recurrent_gradient(states, totals)
-    if states.W_a is not None:
-        gradients |= {name: parts.sum(axis=0) for name, parts in alignment_gradient(states, totals).items()}
-    return gradients

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lib.checks import real_array, whole_number
+from lib.checks import attended_times, real_array
 
 Array = NDArray[np.float64]
 
@@ -144,19 +144,12 @@ def _masks(attended: Iterable[Iterable[int]] | None, steps: int) -> NDArray[np.b
     """masks[t - 1, i - 1]: whether s_t attends to h_i."""
     if attended is None:
         return np.tri(steps, dtype=bool)
-    try:
-        rows = [list(times) for times in attended]
-    except TypeError:
-        raise ValueError(f"attended: a sequence of sequences of times is allowed, got {attended!r}") from None
+    rows = attended_times(attended)
     if len(rows) < steps:
         raise ValueError(f"attended: times for all of {steps} steps are allowed, got {len(rows)}")
     masks = np.zeros((steps, steps), dtype=bool)
-    for t, times in enumerate(rows[:steps], start=1):
-        for i in times:
-            number = whole_number(i, f"attended[{t - 1}]", 1)
-            if number > t or masks[t - 1, number - 1]:
-                raise ValueError(f"attended[{t - 1}]: different times among 1 .. {t} are allowed, got {times!r}")
-            masks[t - 1, number - 1] = True
+    for mask, times in zip(masks, rows, strict=False):
+        mask[np.array(times, dtype=int) - 1] = True
     return masks
 
 

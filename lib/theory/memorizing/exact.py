@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sympy import ZZ
+from sympy.polys.matrices import DomainMatrix
 
 from lib.checks import generator, whole_number
 from lib.theory.memorizing.transition import generic_transition
@@ -98,19 +101,10 @@ def biases(hidden: Rationals) -> tuple[Rationals, tuple[int, ...]]:
 
 
 def determinant(matrix: Rationals) -> Fraction:
-    """Determinant (h, h) by elimination in exact arithmetic. Cost O(h^3)."""
-    rows, value = matrix.copy(), Fraction(1)
-    for k in range(len(rows)):
-        pivot = next((i for i in range(k, len(rows)) if rows[i, k] != 0), None)
-        if pivot is None:
-            return Fraction(0)
-        if pivot != k:
-            rows[[k, pivot]] = rows[[pivot, k]]
-            value = -value
-        value *= rows[k, k]
-        for i in range(k + 1, len(rows)):
-            rows[i, k:] = rows[i, k:] - rows[i, k] / rows[k, k] * rows[k, k:]
-    return value
+    """Determinant (h, h), exact: that of the whole numbers over their common denominator. Cost O(h^3)."""
+    common = math.lcm(*(entry.denominator for entry in matrix.ravel()))
+    whole = [[ZZ(int(entry * common)) for entry in row] for row in matrix]
+    return Fraction(int(DomainMatrix(whole, matrix.shape, ZZ).det()), common ** len(matrix))
 
 
 def rationals(values: Any) -> Rationals:

@@ -9,7 +9,6 @@ import torch
 from experiments.history_states.behaviour import (
     BinaryExpansionCopier,
     QuantisedState,
-    continued,
     read,
     state_influence,
     state_leak,
@@ -23,7 +22,7 @@ from lib.models import (
     VanillaRNN,
     create,
 )
-from lib.models.base import seeded
+from lib.models.base import seeded, stepped
 from lib.models.kernels.screening.cell import NO_BUFFERED, NO_RELEVANT
 from lib.models.scoring import sequence_probabilities
 from lib.processes.discrete.tables import information_of_table
@@ -50,7 +49,7 @@ def test_the_past_acts_on_the_future_through_the_state_alone(variant: str) -> No
     assert state_leak(model, past, other, future) == 0.0
     with torch.no_grad():
         whole = model(torch.cat([past, future], dim=1))[:, 11:]
-        torch.testing.assert_close(continued(model, future, read(model, past)), whole, rtol=0, atol=1e-12)
+        torch.testing.assert_close(stepped(model, future, read(model, past))[0], whole, rtol=0, atol=1e-12)
 
 
 def test_a_memory_outside_the_state_is_found() -> None:
@@ -125,9 +124,9 @@ def test_pasts_that_differ_outside_a_window_of_one_layer_have_equal_states_and_f
             states = read(model, first), read(model, second)
             for a, b in zip(states[0].layers[0], states[1].layers[0], strict=True):
                 assert torch.equal(a, b) if torch.is_tensor(a) else a == b, name
-            assert torch.equal(continued(model, future, states[0]), continued(model, future, states[1]))
+            assert torch.equal(stepped(model, future, states[0])[0], stepped(model, future, states[1])[0])
             second[0, -1] = (first[0, -1] + 1) % VOCABULARY  # inside the window
-            assert not torch.equal(continued(model, future, states[0]), continued(model, future, read(model, second)))
+            assert not torch.equal(stepped(model, future, states[0])[0], stepped(model, future, read(model, second))[0])
 
 
 def test_a_window_forgets_only_after_as_many_layers_as_there_are() -> None:
@@ -140,7 +139,7 @@ def test_a_window_forgets_only_after_as_many_layers_as_there_are() -> None:
         if place is not None:
             past[0, place] = (past[0, place] + 1) % VOCABULARY
         with torch.no_grad():
-            futures.append(continued(model, future, read(model, past)))
+            futures.append(stepped(model, future, read(model, past))[0])
     assert torch.equal(futures[0], futures[1])
     assert not torch.equal(futures[0], futures[2])
 
@@ -162,8 +161,8 @@ def test_copying_the_state_into_a_model_of_other_weights_gives_another_future() 
     past, future = tokens(2, 6), tokens(2, 5, seed=1)
     with torch.no_grad():
         state = read(build("mamba"), past)
-        same, other = (continued(build("mamba", seed=seed), future, state) for seed in (3, 4))
-        torch.testing.assert_close(same, continued(build("mamba"), future, state), rtol=0, atol=0)
+        same, other = (stepped(build("mamba", seed=seed), future, state)[0] for seed in (3, 4))
+        torch.testing.assert_close(same, stepped(build("mamba"), future, state)[0], rtol=0, atol=0)
     assert float((same - other).abs().max()) > 1e-3
 
 

@@ -165,9 +165,9 @@ def test_pieces_are_contiguous_of_one_length_and_reach_both_ends():
     [
         (lambda: segments.segmented_mutual_information([0.5, 1.0], [1]), "1-D array of integers"),
         (lambda: segments.segmented_mutual_information(np.array([-1, 2, 3]), [1]), "integers >= 0, got -1"),
-        (lambda: segments.segmented_mutual_information(np.arange(5), [5]), "between 1 and 4"),
-        (lambda: segments.segmented_mutual_information(np.arange(6), [3], [0, 3, 6]), "between 1 and 2"),
-        (lambda: segments.segmented_mutual_information(np.arange(6), [0]), "between 1 and 5"),
+        (lambda: segments.segmented_mutual_information(np.arange(5), [5]), "lag < 5 are allowed"),
+        (lambda: segments.segmented_mutual_information(np.arange(6), [3], [0, 3, 6]), "lag < 3 are allowed"),
+        (lambda: segments.segmented_mutual_information(np.arange(6), [0]), "1 <= lag < 6 are allowed"),
         (lambda: segments.segmented_mutual_information(np.arange(6), [1], [0, 7]), "offsets must rise from 0 to"),
         (lambda: segments.sampling_floor(np.arange(600), shuffles=0), "at least one shuffle"),
         (lambda: segments.sampling_floor(np.arange(60)), "block of 1 to 30 symbols"),

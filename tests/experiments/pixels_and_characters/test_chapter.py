@@ -75,7 +75,7 @@ def test_one_seed_of_some_networks_decides_nothing_and_says_why(page: Any) -> No
     told, names = page(lambda run: run.seed == 0 and run.parameters["architecture"] in ("rel_rnn", "rnn"))
     assert set(names["verdicts"].values()) == {"undecided"}
     assert "no value with an interval" in told or "nothing to compare" in told
-    assert "of the 23 runs of kerg-pmnist are recorded" in told and "makes the rest" in told
+    assert "of the 23 runs of kerg-pmnist are recorded" in told and "makes the others" in told
 
 
 def test_everything_is_recorded(page: Any) -> None:

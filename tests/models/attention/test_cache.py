@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.history_states.behaviour import changed, continued, read
+from experiments.history_states.behaviour import read
 from lib.models import SequenceModel, create
 from lib.models.attention.patterns import Full, KeyValueCache, Room, Strided, Window, extended
+from lib.models.base import stepped
+from lib.training.text import changed
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "full": ("transformer", {}),
@@ -45,7 +47,7 @@ def test_every_earlier_state_can_be_continued_again_and_again(variant: str) -> N
         order = np.random.default_rng(0).permutation(41)
         for place, future in itertools.product(order.tolist(), futures):
             whole = model(torch.cat([past[:, :place], future], dim=1))[:, place:]
-            torch.testing.assert_close(continued(model, future, states[place]), whole, rtol=0, atol=1e-10)
+            torch.testing.assert_close(stepped(model, future, states[place])[0], whole, rtol=0, atol=1e-10)
         for state, saved in zip(states, copies, strict=True):
             for a, b in zip(state.layers, saved.layers, strict=True):
                 assert torch.equal(a.keys, b.keys)
@@ -60,10 +62,10 @@ def test_states_with_and_without_gradients_are_interchangeable(variant: str) -> 
         inferred = read(model, past)
     with torch.no_grad():
         plain = read(model, past)
-        torch.testing.assert_close(continued(model, future, inferred), whole, rtol=0, atol=1e-10)
+        torch.testing.assert_close(stepped(model, future, inferred)[0], whole, rtol=0, atol=1e-10)
     with torch.inference_mode():
-        torch.testing.assert_close(continued(model, future, plain), whole, rtol=0, atol=1e-10)
-    logits = continued(model, future, plain)  # differentiated from here on
+        torch.testing.assert_close(stepped(model, future, plain)[0], whole, rtol=0, atol=1e-10)
+    logits = stepped(model, future, plain)[0]  # differentiated from here on
     torch.testing.assert_close(logits, whole, rtol=0, atol=1e-10)
     assert all(gradient.isfinite().all() for gradient in torch.autograd.grad(logits.sum(), list(model.parameters())))
 
@@ -73,8 +75,8 @@ def test_a_copied_state_goes_on_by_itself() -> None:
     with torch.no_grad():
         state = read(model, past)
         twin = copy.deepcopy(state)
-        first = continued(model, tokens(1, 10, seed=2), state)
-        second = continued(model, future, twin)
+        first = stepped(model, tokens(1, 10, seed=2), state)[0]
+        second = stepped(model, future, twin)[0]
         whole = model(torch.cat([past, future], dim=1))[:, 20:]
     torch.testing.assert_close(second, whole, rtol=0, atol=1e-10)
     assert float((first - second).abs().max()) > 1e-3

@@ -15,7 +15,6 @@ from lib.theory.gradients.network import (
     alignment_gradient,
     gradients_by_glances,
     gradients_from,
-    parameter_gradients,
     recurrent_gradient,
     total_gradients,
 )
@@ -145,6 +144,15 @@ def test_equal_weights_and_a_linear_step_hide_all_slips_but_three():
     errors = {name: relative(gradient_by_blocks(states, 2, 5, rule)[None], right) for name, rule in SLIPS.items()}
     visible = {name for name, error in errors.items() if error > 1e-12}
     assert visible == {"weight of the step before", "recurrent term in every F", "recurrent term left out"}
+
+
+def parameter_gradients(states, partial):
+    """Lemmas 7 and 8 together."""
+    totals = total_gradients(states, partial)
+    gradients = recurrent_gradient(states, totals)
+    if states.W_a is not None:
+        gradients |= {name: parts.sum(axis=0) for name, parts in alignment_gradient(states, totals).items()}
+    return gradients
 
 
 def test_weights_of_attention_have_gradients_by_lemmas_seven_and_eight():
