@@ -63,6 +63,28 @@ def test_pytorch_is_the_build_for_the_cpu_on_linux_without_a_driver(
     assert re.fullmatch(rb"torch==[\d.]+\n", version.stdout)
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
+@pytest.mark.parametrize("failing", ["", "tests/browser", "not browser", "ruff", "book"])
+def test_all_that_is_tested_is_started_and_a_fault_in_any_part_is_told(tmp_path: Path, failing: str) -> None:
+    for name in ("requirements.txt", "requirements.lock", "pyproject.toml", "_build/made", ".venv/.ready"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    python = tmp_path / "python"  # tells its words, how many cores there are, and fails where it is told to
+    python.write_text(
+        '#!/bin/sh\ncase "$*" in -c*) echo 3; exit;; esac\necho "started: $*"\n'
+        f'case "$*" in *"{failing or "nothing"}"*) exit 2;; esac\n'
+    )
+    python.chmod(0o755)
+    command = ["make", "-f", str(ROOT / "Makefile"), "test", f"RUN={python}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode != 0) is bool(failing)
+    told = [line.removeprefix("started: ") for line in done.stdout.splitlines() if line.startswith("started: ")]
+    wanted = ["-m ruff", "-m lib book", "-m pytest -n 3 ", "-m pytest -n 2 "]  # pages in a browser beside all others
+    until = {"ruff": 1, "book": 2}.get(failing, 4)
+    assert len(told) == until and all(map(str.startswith, told, wanted))
+    assert until < 4 or ("not browser" in told[2] and told[3].endswith("-m browser tests/browser"))
+
+
 def test_files_that_take_long_are_tested_first_and_are_there(request: pytest.FixtureRequest) -> None:
     assert [name for name in LONGEST if not (ROOT / "tests" / name).is_file()] == []
     commands = [line for line in (ROOT / "Makefile").read_text(encoding="utf-8").splitlines() if "loadfile" in line]
