@@ -9,10 +9,21 @@ import numpy as np
 
 from experiments.binary_sequences.runs import Axis, Network, Record, Runs, TrainedRun
 from lib.information.intervals import Interval
-from lib.report.gate import FEWEST, Plateau, Training, all_ways, any_way, near_optimum, plateau_of, usual_budget
+from lib.report.gate import (
+    FEWEST,
+    UNCONVERGED,
+    Plateau,
+    Training,
+    all_ways,
+    any_way,
+    near_optimum,
+    plateau_of,
+    usual_budget,
+)
 from lib.training import FitSettings
 
 SYMBOLS = 511  # that are predicted in a sequence
+LONGER = 1.1  # times the correlation length of a network, which a smaller one may have at a smaller loss
 METHODS = {"Adam": False, "Adam, then second order": True}
 
 
@@ -119,16 +130,21 @@ def _mean_loss(runs: Runs) -> float:
     return float(np.mean([run.validation_loss for run in runs]))
 
 
-def gate(found: Mapping[Network, Trainings], wanted: Sequence[Network], optimum: Interval) -> Plateau:
+def gate(
+    found: Mapping[Network, Trainings], wanted: Sequence[Network], optimum: Interval, *, lengths: bool = False
+) -> Plateau:
     """Were all these networks trained to a plateau?
 
     Each by the first way that is open: all its seeds near the optimum (nats per symbol), or else nothing gained by
     twice the budget, other rates and another start of the same network, and seeds together, where the effect that
-    decides is what its training leaves above the optimum. A network that is missing is a precondition not met.
+    decides is what its training leaves above the optimum. A network that is missing is a precondition not met. Of a
+    statement about correlation lengths `in_length` is asked, too.
     """
     if not wanted:
         return plateau_of({}, effect=None)
-    return all_ways(*(_way(found, network, optimum) for network in wanted))
+    ways = [_way(found, network, optimum) for network in wanted]
+    there = [network for network in wanted if lengths and network in found]
+    return all_ways(*ways, *(in_length(found, network) for network in there))
 
 
 def _way(found: Mapping[Network, Trainings], network: Network, optimum: Interval) -> Plateau:
@@ -146,6 +162,37 @@ def _way(found: Mapping[Network, Trainings], network: Network, optimum: Interval
     return any_way(
         near_optimum({network.name: excess}), plateau_of({name: losses}, effect=effect, others={name: other_starts})
     )
+
+
+def in_length(found: Mapping[Network, Trainings], network: Network) -> Plateau:
+    """Has no smaller network of its kind both a smaller loss and a correlation length that is more than `LONGER` times?
+
+    What a smaller network does a larger one can do, so that its training would then have stopped short of a length it
+    can have, however near the optimum it is: the last hundredth of a nat moves a length by more than a tenth. Compared
+    are medians of the fitted lengths over seeds, with networks that are no deeper and no wider.
+    """
+    own = found[network].seeds
+    length, loss = _median_length(own), _mean_loss(own)
+    ahead = {
+        other.name: _median_length(found[other].seeds) / length
+        for other in found
+        if other.architecture == network.architecture
+        and other.depth <= network.depth
+        and other.width <= network.width
+        and (other.depth, other.width) != (network.depth, network.width)
+        and _mean_loss(found[other].seeds) < loss
+    }
+    most = max(ahead, key=ahead.__getitem__, default="")
+    if not most or not ahead[most] > LONGER:
+        return Plateau(
+            True, "", f"{network.name}: no smaller network has a longer correlation length at a smaller loss"
+        )
+    told = f"{most}, which is smaller, has a smaller loss and {ahead[most]:.2f} times its correlation length"
+    return Plateau(False, UNCONVERGED, f"{network.name}: {told}; asked for: at most {LONGER:g}")
+
+
+def _median_length(runs: Runs) -> float:
+    return float(np.median([run.measured.xi for run in runs]))
 
 
 def missing(architecture: str, axis: Axis, size: int, there: Iterable[Network], width: int = 8) -> list[Network]:

@@ -75,13 +75,16 @@ class Statements:
                 chosen[name] = dict(of_network(self.printed, name, variant=variant, **sizes))
         return chosen
 
-    def gate(self, name: str, sizes: Sequence[int], axis: Axis = "width") -> Plateau:
-        """Were the networks of these sizes trained to a plateau? A size that has not run is a precondition not met."""
+    def gate(self, name: str, sizes: Sequence[int], axis: Axis = "width", *, lengths: bool = False) -> Plateau:
+        """Were the networks of these sizes trained to a plateau? A size that has not run is a precondition not met.
+
+        lengths: for what is said of correlation lengths.
+        """
         there = self.networks(PLATEAU, axis)[name]
         wanted = [network for network in there if getattr(network, axis) in sizes]
         for size in sizes:
             wanted += missing(name, axis, size, there, self.deep.get(name, 8))
-        return gate(self.found, wanted, self.optimum)
+        return gate(self.found, wanted, self.optimum, lengths=lengths)
 
     def say(
         self,
@@ -94,6 +97,7 @@ class Statements:
         *,
         explanation: str,
         conditions: Sequence[str] | None = None,
+        lengths: bool = False,
         **asked: Any,
     ) -> None:
         """Judge one statement under each condition; asked: bounds, note, paper, remark as for `judge`.
@@ -103,7 +107,7 @@ class Statements:
         all sizes were trained so. Where seeds disagree as printed, the note tells what the best one says alone.
         sizes: of the networks that it speaks of, for all architectures or by architecture. Where the numbers have a row
         for every size, a statement about all of them agrees if all trainings reached a plateau, but differs already if
-        those that did refute it; else it is told what those say that did.
+        those that did refute it; else it is told what those say that did. lengths: it speaks of correlation lengths.
         """
         usual: tuple[str, ...] = (PRINTED, PLATEAU)
         for reading, architecture in ((FORGET, "lstm"), (BEFORE, "transformer")):
@@ -115,9 +119,9 @@ class Statements:
             by_size = [] if isinstance(sizes, Mapping) or not len(rows) == len(sizes) > 1 else list(sizes)
             if condition == PLATEAU:
                 own = sizes if isinstance(sizes, Mapping) else dict.fromkeys(names, sizes)
-                plateau = all_ways(*(self.gate(name, own[name], axis) for name in names))
+                plateau = all_ways(*(self.gate(name, own[name], axis, lengths=lengths) for name in names))
                 if not plateau.reached and by_size:
-                    rows, plateau, by_size = self._by_size(rows, names, by_size, axis, asked)
+                    rows, plateau, by_size = self._by_size(rows, names, by_size, axis, asked, lengths)
             trained = {PLATEAU: PLATEAU, BEFORE: ""}.get(condition, PRINTED)
             given: dict[str, Any] = {"part": f"{statement}, {condition}", "condition": trained, "plateau": plateau}
             if condition == BEFORE:
@@ -139,12 +143,18 @@ class Statements:
             judge(claim, rows, profile=self.profile, explanation=explanation, **{**asked, **given})
 
     def _by_size(
-        self, rows: Floats, names: Sequence[str], sizes: Sequence[int], axis: Axis, asked: Mapping[str, Any]
+        self,
+        rows: Floats,
+        names: Sequence[str],
+        sizes: Sequence[int],
+        axis: Axis,
+        asked: Mapping[str, Any],
+        lengths: bool,
     ) -> tuple[Floats, Plateau, list[int]]:
         """Where not all trainings reached a plateau: those rows that did, if they alone refute the statement; else all
         rows, and which sizes did, with what they say; and the sizes of the rows.
         """
-        ways = [all_ways(*(self.gate(name, [size], axis) for name in names)) for size in sizes]
+        ways = [all_ways(*(self.gate(name, [size], axis, lengths=lengths) for name in names)) for size in sizes]
 
         def found(places: list[int]) -> str:
             return decide(list(rows[places]), **_bounds(asked)).found

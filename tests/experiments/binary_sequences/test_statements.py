@@ -9,7 +9,7 @@ import pytest
 
 from experiments.binary_sequences.plateaus import SYMBOLS, trainings
 from experiments.binary_sequences.runs import trained_runs
-from experiments.binary_sequences.seed_tables import law_signs, ratio_to_law
+from experiments.binary_sequences.seed_tables import law_signs, length_table, ratio_to_law
 from experiments.binary_sequences.statements import Statements
 from lib.information.intervals import Interval
 from lib.processes import PowerLawBinary
@@ -146,6 +146,51 @@ def test_what_did_not_reach_a_plateau_refutes_nothing(capsys: pytest.CaptureFixt
     assert verdicts(far, far + trained(BENT, 16), capsys)[1] == "undecided"
     mixed = [record(curve, seed=seed, loss=OPTIMUM.value) for seed, curve in enumerate([BENT, STRAIGHT, STRAIGHT])]
     assert verdicts(mixed, mixed + trained(BENT, 16), capsys)[1] == "undecided"  # seeds disagree
+
+
+@pytest.mark.parametrize(
+    ("length", "excess", "kind", "word"),
+    [
+        (30, 0.01, {"width": 8}, "reduced"),  # nearer to the optimum, and as long
+        (32, 0.01, {"width": 8}, "reduced"),  # less than a tenth longer
+        (36, 0.01, {"width": 8}, "undecided"),
+        (36, 0.01, {"width": 8, "options": {"start": "slow", "longest": 300}}, "undecided"),  # from another start
+        (36, 0.08, {"width": 8}, "reduced"),  # not nearer
+        (36, 0.01, {"width": 32}, "reduced"),  # larger
+        (36, 0.01, {"width": 8, "depth": 2}, "reduced"),  # deeper
+        (36, 0.01, {"width": 8, "architecture": "lstm"}, "reduced"),
+    ],
+)
+def test_a_length_counts_if_no_smaller_network_is_nearer_to_the_optimum_and_longer(
+    length: float, excess: float, kind: dict[str, Any], word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = trained(BENT, 16) + trained(exponential(length), excess=excess, **kind)
+    statements = Statements([], trainings(runs), OPTIMUM, ("rnn",), "laptop")
+
+    def said(lengths: bool) -> str:
+        statements.say(
+            "shen-fig1c", "a", lambda nets, seeds: length_table(nets["rnn"], [16], seeds), ["rnn"], [16],
+            conditions=["to plateau"], at_most=35, explanation="longer", lengths=lengths,
+        )  # fmt: skip
+        return capsys.readouterr().out
+
+    assert word in said(lengths=True) and "reduced" in said(lengths=False)
+    assert word == "reduced" or "which is smaller, has a smaller loss and 1.2" in said(lengths=True)
+
+
+def test_of_several_lengths_those_that_count_refute_and_the_others_do_not(capsys: pytest.CaptureFixture[str]) -> None:
+    def said(small: float, large: float, bound: float) -> str:
+        runs = trained(exponential(small), 8, excess=0.01) + trained(exponential(large), 16)
+        statements = Statements([], trainings(runs), OPTIMUM, ("rnn",), "laptop")
+        statements.say(
+            "shen-fig1c", "a", lambda nets, seeds: length_table(nets["rnn"], [8, 16], seeds), ["rnn"], [8, 16],
+            conditions=["to plateau"], at_least=bound, explanation="shorter", lengths=True,
+        )  # fmt: skip
+        return capsys.readouterr().out
+
+    assert "undecided" in said(60, 30, 40)  # width 16 alone is too short, and it can be longer
+    assert "differs" in said(60, 30, 80) and "at width 8" in said(60, 30, 80)
+    assert "differs" in said(32, 30, 40) and "reduced" in said(60, 60, 40)
 
 
 def test_a_statement_about_two_architectures_asks_each_for_its_own_size(capsys: pytest.CaptureFixture[str]) -> None:
