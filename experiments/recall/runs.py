@@ -11,7 +11,7 @@ import numpy as np
 from lib.models.catalogue import NAMES
 from lib.report.gate import Plateau
 from lib.report.verdicts import UNCONVERGED, UNMET
-from lib.training.loop import has_diverged
+from lib.training.loop import SUCCESSES, has_diverged
 from lib.training.settings import FitSettings
 
 Record = Mapping[str, Any]
@@ -19,6 +19,7 @@ SEEDS = 3  # at least, of every training that something is said about
 LONGER = 3  # times the updates of the slowest network that succeeds, before another may be said to fail
 RUNAWAY = 100.0  # times the loss without memory: no network that works is ever there
 STILL = 0.01  # of the loss: who improves less in the last half of the updates has stopped improving
+SUCCESS = 0.99  # accuracy, which `SUCCESSES` evaluations in a row have to reach
 COMMON_RATE = 0.001  # who is said to fail has had this one too
 BEYOND = ("transformer", "sliding_window", "mamba")  # on the same tasks, not in the paper
 USUAL: dict[str, Any] = {"buffer": 10, "relevant": 10, "select": "screening"}
@@ -96,7 +97,16 @@ class RecallRun:
         return self.recipe == PRINTED.get((self.task, self.architecture))
 
     @property
+    def trained_on(self) -> bool:
+        """Success would not have ended it."""
+        return FitSettings(**self.parameters["fit"]).success is None
+
+    @property
     def succeeded(self) -> bool:
+        """It ended by success or, where that ends nothing, with as many evaluations of such accuracy."""
+        if self.trained_on:
+            lately = self.result.get("accuracies", [])[-SUCCESSES:]
+            return len(lately) == SUCCESSES and min(lately) >= SUCCESS
         return self.result["updates_to_success"] is not None
 
     @property

@@ -63,12 +63,12 @@ def draw_gradients(
         axes.legend(title=symbol, fontsize=8)
 
 
-def with_relevance(runs: Iterable[RecallRun], architecture: str = "mem_rnn") -> dict[str, list[RecallRun]]:
-    """Those of one network with the numbers of `relevance`, by task."""
+def with_relevance(runs: Iterable[RecallRun], *, trained_on: bool = False) -> dict[str, list[RecallRun]]:
+    """Full attention with the numbers of `relevance`, by task; trained on: those that success did not end."""
     found: dict[str, list[RecallRun]] = {}
     for run in runs:
-        if run.architecture == architecture and "relevance" in run.inside("after"):
-            found.setdefault(run.task, []).append(run)
+        if run.architecture == "mem_rnn" and "relevance" in run.inside("after") and run.trained_on is trained_on:
+            found.setdefault(f"{run.task}, trained on" if trained_on else run.task, []).append(run)
     return found
 
 

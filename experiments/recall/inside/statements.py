@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from experiments.recall.inside.figures import with_relevance
 from experiments.recall.inside.measures import looking, slopes
 from experiments.recall.runs import COMMON_RATE, SEEDS, USUAL, RecallRun, settled
 from experiments.recall.statements import seed_rows
@@ -108,13 +109,12 @@ def judge_relevance(runs: Iterable[RecallRun], without: str = "other") -> dict[s
     """End of Remark 6: most states are relevant or not, and the gradient is about that without the latter; by part.
 
     Before training all states are relevant, so that both kinds together pass; hence the latter are judged alone too.
-    Of full attention alone: a screened set has no weights on most states. without: "other", or "random" for as many
+    Of full attention alone: a screened set has no weights on most states. Trainings that went on after success are
+    cases of their own, so that what is said holds of both. without: "other", or "random" for as many
     states drawn at random in their place.
     """
-    cells: dict[str, list[RecallRun]] = {}
-    for run in runs:
-        if run.architecture == "mem_rnn" and "relevance" in run.inside("after"):
-            cells.setdefault(f"{run.task}, T = {run.delay}", []).append(run)
+    everything = list(runs)
+    cells = with_relevance(everything) | with_relevance(everything, trained_on=True)
     trained = [run for some in cells.values() for run in some]
 
     def either(run: RecallRun) -> float:
@@ -142,7 +142,7 @@ def judge_relevance(runs: Iterable[RecallRun], without: str = "other") -> dict[s
             plateau=settled(trained),
             condition="to plateau",
             explanation=explanation,
-            note="; ".join(cells),
+            note="; ".join(f"{told}, T = {some[0].delay}" for told, some in cells.items()),
         )
         for part, (number, bound, explanation) in asked.items()
     }

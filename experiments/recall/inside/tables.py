@@ -46,16 +46,20 @@ def answer(looking: Iterable[RecallRun], steepness: Iterable[RecallRun]) -> str:
 
 
 def table_of_paths(runs: Iterable[RecallRun]) -> str:
-    """What becomes of the gradient of all parameters if weights are taken as 0: relative error and cosine, by task."""
-    rows = []
-    for task, some in with_relevance(runs).items():
+    """What becomes of the gradient of all parameters if weights are taken as 0: relative error and cosine, by task.
+
+    Beside them the share of states that are not relevant.
+    """
+    rows, everything = [], list(runs)
+    for task, some in (with_relevance(everything) | with_relevance(everything, trained_on=True)).items():
+        others = span([100 * run.inside("after")["relevance"]["other"] for run in some], ".0f")
         for number, name in LEFT_OUT.items():
             found = [one for run in some if (one := run.inside("after")["relevance"][number])]
             told = [span([one[place] for one in found], form) or "–" for place, form in enumerate((".2f", ".3f"))]
-            rows.append([task, name, *told])
+            rows.append([task, others, name, *told])
     if not rows:
         return f"Paths: {NOT_YET}."
-    return markdown_table(["task", "weights taken as 0", "relative error", "cosine"], rows)
+    return markdown_table(["task", "not relevant, %", "weights taken as 0", "relative error", "cosine"], rows)
 
 
 def largest_difference(runs: Iterable[RecallRun]) -> float | None:

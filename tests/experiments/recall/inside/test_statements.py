@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from experiments.recall.inside import statements
+from experiments.recall.inside import statements, tables
 from tests.experiments.recall.fake_records import attention, cell, runs
 
 
 def looked_back(relevant=0.3, other=0.5, cosine=0.97, random=0.5, **said: Any):
     """Full attention that learnt, on both tasks."""
-    numbers = {"relevant": relevant, "other": other, "without_random": [0.8, random]}
+    numbers = {"relevant": relevant, "other": other, "without_random": [0.8, random], "without_small": [0.01, 0.99]}
     numbers["without_other"] = None if cosine is None else [0.2, cosine]
     inside = {"after": {"relevance": numbers}}
     asked = {"success": 4000, "inside": inside} | said
@@ -30,6 +30,25 @@ def test_most_states_are_of_a_kind_and_carry_the_gradient():
     moving = looked_back(success=None, falling=0.1)
     assert set(statements.judge_relevance(moving).values()) == {"undecided"}
     assert set(statements.judge_relevance([]).values()) == {"undecided"}
+
+
+def test_what_is_said_of_states_holds_of_trainings_that_went_on_after_success_too():
+    def said(success=None, accuracy=0.995, **found: Any):
+        longer = looked_back(success=success, accuracy=accuracy, trained_on=True, **found)
+        return set(statements.judge_relevance([*looked_back(), *longer]).values())
+
+    assert said() == said(falling=0.1) == said(accuracy=0.5) == {"agrees"}  # learnt, or stopped improving
+    assert said(accuracy=0.98, falling=0.1) == {"undecided"}  # neither
+    # negative controls: the stopped ones alone would agree
+    assert "differs" in said(relevant=0.8, other=0.2) and "differs" in said(cosine=0.4)
+    few = looked_back(trained_on=True, accuracy=0.995)
+    assert set(statements.judge_relevance([*looked_back(), *few[:1]]).values()) == {"undecided"}  # one seed
+
+
+def test_tables_tell_trainings_that_went_on_apart():
+    table = tables.table_of_paths([*looked_back(other=0.5), *looked_back(success=None, trained_on=True, other=0.61)])
+    for told in ("copy | 50 |", "copy, trained on | 61 |", "denoise, trained on | 61 |"):
+        assert f"| {told}" in table
 
 
 def sizes(task, enough, *, free="relevant", tried=(1, 3, 5), **said: Any):
