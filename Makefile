@@ -38,13 +38,14 @@ release: pages
 	$(RUN) -m lib print -o _build/release/memory-of-sequence-models.pdf
 	cd _build && $(abspath $(RUN)) -m zipfile -c release/memory-of-sequence-models.zip html
 
-# Each worker has one thread: with more of them every worker waits for the others, and burns their time.
-WORKERS = $(shell $(RUN) -c "import os; print(os.cpu_count() or 1)")
+# One worker more than there are cores, for tests also wait for processes they start. Each has one thread: with more of
+# them every worker waits for the others, and burns their time.
+WORKERS = $(shell $(RUN) -c "import os; print(1 + (os.cpu_count() or 1))")
 UNIT = OMP_NUM_THREADS=1 $(RUN) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-BROWSER = $(RUN) -m pytest -n $$((($(WORKERS) + 1) / 2)) --dist loadscope --no-loadscope-reorder -m browser tests/browser
+BROWSER = $(RUN) -m pytest -n $$(($(WORKERS) / 2)) --dist loadscope --no-loadscope-reorder -m browser tests/browser
 
 # The book first: its pages compile each kernel once, which tests at work side by side would each do for themselves. Then
-# its pages in a browser beside all other tests, for both also wait. What is said of the pages is shown at the end.
+# its pages in a browser beside all other tests, which take longer. What is said of the pages is shown at the end.
 test: $(READY)
 	$(RUN) -m ruff check .
 	$(RUN) -m lib book --profile smoke

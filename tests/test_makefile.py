@@ -79,7 +79,7 @@ def test_all_that_is_tested_is_started_and_a_fault_in_any_part_is_told(tmp_path:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode != 0) is bool(failing)
     told = [line.removeprefix("started: ") for line in done.stdout.splitlines() if line.startswith("started: ")]
-    wanted = ["-m ruff", "-m lib book", "-m pytest -n 3 ", "-m pytest -n 2 "]  # pages in a browser beside all others
+    wanted = ["-m ruff", "-m lib book", "-m pytest -n 3 ", "-m pytest -n 1 "]  # pages in a browser beside all others
     until = {"ruff": 1, "book": 2}.get(failing, 4)
     assert len(told) == until and all(map(str.startswith, told, wanted))
     assert until < 4 or ("not browser" in told[2] and told[3].endswith("-m browser tests/browser"))
