@@ -168,7 +168,7 @@ def in_length(found: Mapping[Network, Trainings], network: Network) -> Plateau:
     """Has no smaller network of its kind both a smaller loss and a correlation length that is more than `LONGER` times?
 
     What a smaller network does a larger one can do, so that its training would then have stopped short of a length it
-    can have, however near the optimum it is: the last hundredth of a nat moves a length by more than a tenth. Compared
+    can have, however near the optimum it is: the last tenth of a nat of a sequence can double a length. Compared
     are medians of the fitted lengths over seeds, with networks that are no deeper and no wider.
     """
     own = found[network].seeds

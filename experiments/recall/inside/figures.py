@@ -63,12 +63,12 @@ def draw_gradients(
         axes.legend(title=symbol, fontsize=8)
 
 
-def with_relevance(runs: Iterable[RecallRun], *, trained_on: bool = False) -> dict[str, list[RecallRun]]:
-    """Full attention with the numbers of `relevance`, by task; trained on: those that success did not end."""
+def with_relevance(runs: Iterable[RecallRun]) -> dict[str, list[RecallRun]]:
+    """Full attention with the numbers of `relevance`, by task: those that success ended, then those it did not."""
     found: dict[str, list[RecallRun]] = {}
-    for run in runs:
-        if run.architecture == "mem_rnn" and "relevance" in run.inside("after") and run.trained_on is trained_on:
-            found.setdefault(f"{run.task}, trained on" if trained_on else run.task, []).append(run)
+    for run in sorted(runs, key=lambda run: run.trained_on):
+        if run.architecture == "mem_rnn" and "relevance" in run.inside("after"):
+            found.setdefault(f"{run.task}, trained on" if run.trained_on else run.task, []).append(run)
     return found
 
 

@@ -113,8 +113,7 @@ def judge_relevance(runs: Iterable[RecallRun], without: str = "other") -> dict[s
     cases of their own, so that what is said holds of both. without: "other", or "random" for as many
     states drawn at random in their place.
     """
-    everything = list(runs)
-    cells = with_relevance(everything) | with_relevance(everything, trained_on=True)
+    cells = with_relevance(runs)
     trained = [run for some in cells.values() for run in some]
 
     def either(run: RecallRun) -> float:

@@ -50,8 +50,8 @@ def table_of_paths(runs: Iterable[RecallRun]) -> str:
 
     Beside them the share of states that are not relevant.
     """
-    rows, everything = [], list(runs)
-    for task, some in (with_relevance(everything) | with_relevance(everything, trained_on=True)).items():
+    rows = []
+    for task, some in with_relevance(runs).items():
         others = span([100 * run.inside("after")["relevance"]["other"] for run in some], ".0f")
         for number, name in LEFT_OUT.items():
             found = [one for run in some if (one := run.inside("after")["relevance"][number])]

@@ -49,6 +49,9 @@ def test_tables_tell_trainings_that_went_on_apart():
     table = tables.table_of_paths([*looked_back(other=0.5), *looked_back(success=None, trained_on=True, other=0.61)])
     for told in ("copy | 50 |", "copy, trained on | 61 |", "denoise, trained on | 61 |"):
         assert f"| {told}" in table
+    answer = tables.answer([*looked_back(success=None, trained_on=True, cosine=0.941), *looked_back()], [])
+    first, *_, last = [line for line in answer.splitlines() if "cosine" in line]
+    assert first.startswith("- **Copy.**") and last.startswith("- **Denoise, trained on.**") and "0.941" in last
 
 
 def sizes(task, enough, *, free="relevant", tried=(1, 3, 5), **said: Any):
