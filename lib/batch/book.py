@@ -60,7 +60,9 @@ def execute_book(
     with Workers(workers or default_workers()) as pages:
         for stage in (True, False):
             stale = [job for job in jobs if job.page.is_chapter is stage and not job.is_done()]
-            failed = [outcome for outcome in pages.execute(stale, report) if outcome.failed]
+            # after a chapter its results have to be shown anew
+            outcomes = pages.execute(stale, report, others_follow=stage)
+            failed = [outcome for outcome in outcomes if outcome.failed]
             if failed:
                 raise BuildFailed("\n\n".join(_describe(outcome) for outcome in failed))
     digests.keep()

@@ -79,12 +79,17 @@ class Workers:
             process.join()
             pipe.close()
 
-    def execute(self, jobs: Sequence[Job], report: Callable[[Outcome], None]) -> list[Outcome]:
+    def execute(
+        self, jobs: Sequence[Job], report: Callable[[Outcome], None], *, others_follow: bool = False
+    ) -> list[Outcome]:
         """Run jobs side by side, the longest first; one that fails does not stop the others.
 
-        `report` is called as each ends. A single one runs in this process.
+        `report` is called as each ends. A single one runs in this process; if others follow, what these need is loaded
+        meanwhile.
         """
         if len(jobs) == 1:
+            if others_follow and self._forks:
+                self._server = self._server or self._start(self._number)
             outcomes = [execute(jobs[0], progress=sys.stderr.isatty())]
             report(outcomes[0])
             return outcomes
@@ -101,7 +106,7 @@ class Workers:
 
     def _spawned(self, jobs: Sequence[Job], look: Callable[[], None]) -> Generator[Outcome]:
         context = multiprocessing.get_context("spawn")
-        threads = self._threads(jobs)
+        threads = self._threads(len(jobs))
 
         def start(job: Job, sender: Connection) -> BaseProcess:
             process = context.Process(target=_execute_and_send, args=(job, sender, os.getpid()))
@@ -114,7 +119,7 @@ class Workers:
     def _on_server(self, jobs: Sequence[Job], look: Callable[[], None]) -> Generator[Outcome]:
         if not jobs:
             return
-        process, pipe = self._server = self._server or self._start(jobs)
+        process, pipe = self._server = self._server or self._start(len(jobs))
         waiting = list(jobs)
         pipe.send((waiting, self._number))
         while waiting:
@@ -135,7 +140,7 @@ class Workers:
             waiting.remove(next(job for job in waiting if job.page.name == outcome.page))
             yield outcome
 
-    def _start(self, jobs: Sequence[Job]) -> tuple[BaseProcess, Connection]:
+    def _start(self, jobs: int) -> tuple[BaseProcess, Connection]:
         context = multiprocessing.get_context("spawn")
         pipe, other = context.Pipe()
         settings = QUIET | {"MPLBACKEND": os.environ.get("MPLBACKEND") or INLINE} | self._threads(jobs)
@@ -145,9 +150,9 @@ class Workers:
         other.close()
         return process, pipe
 
-    def _threads(self, jobs: Sequence[Job]) -> dict[str, str]:
+    def _threads(self, jobs: int) -> dict[str, str]:
         # Two pages whose small matrix products each wait for threads on every core are ten times slower than one.
-        threads = max(1, (os.cpu_count() or 1) // max(1, min(self._number, len(jobs))))
+        threads = max(1, (os.cpu_count() or 1) // max(1, min(self._number, jobs)))
         return {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS") or str(threads)}
 
 

@@ -22,7 +22,6 @@ from sphinx.util import logging
 from lib.batch.book import BuildFailed, execute_book, executed_folder
 from lib.batch.execution import Job, Outcome
 from lib.batch.publish.address import colab_url, launch_options, on_its_own, repository_url
-from lib.batch.publish.answer import Answer, LinkedErrata
 from lib.machine import write_whole
 from lib.report.figures import interactive, readable_width
 
@@ -46,8 +45,8 @@ PLAYING = f"playing-{interactive.script_version()}.js"
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    app.add_directive("answer", Answer)
-    app.add_transform(LinkedErrata)
+    app.setup_extension("lib.batch.publish.answer")
+    app.setup_extension("lib.batch.publish.rewriting")
     app.connect("config-inited", _execute_pages)
     app.connect("builder-inited", _be_strict)
     app.connect("env-get-outdated", _changed_pages)

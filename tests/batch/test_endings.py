@@ -97,9 +97,12 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def start(house: Path, temporary: Path, *words: str) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PYTHONPATH": str(house), "TMPDIR": str(temporary)}
     with output_of(temporary).open("w") as output:  # an orphan would keep a pipe open
+        # a shell that runs the tests in its background hands on that Ctrl-C is ignored
+        heeding = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
         return subprocess.Popen(
-            [sys.executable, *words], cwd=house, env=environment, start_new_session=True, stdout=output, stderr=output
-        )
+            [sys.executable, *words], cwd=house, env=environment, start_new_session=True, stdout=output, stderr=output,
+            preexec_fn=heeding,
+        )  # fmt: skip
 
 
 def processes_of(temporary: Path) -> list[psutil.Process]:

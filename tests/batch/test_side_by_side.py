@@ -57,6 +57,30 @@ def test_pages_side_by_side_share_the_cores(make_page, tmp_path: Path, monkeypat
     assert "OMP_NUM_THREADS" not in os.environ
 
 
+@LINUX
+def test_what_the_next_pages_need_is_loaded_while_a_single_one_runs(make_page, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(side_by_side, "LIBRARIES", ())
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    parent = "import os, psutil; print(os.environ.get('OMP_NUM_THREADS'), psutil.Process(os.getppid()).ppid())"
+    first, *others = [job(make_page(f"page{i}", parent), tmp_path) for i in range(3)]
+    with side_by_side.Workers(2) as pages:
+        assert not pages.execute([first], lambda outcome: None)[0].failed and pages._server is None
+        first.notebook.unlink()
+        assert not pages.execute([first], lambda outcome: None, others_follow=True)[0].failed
+        assert pages._server is not None
+        server = pages._server[0]
+        pages.execute(others, lambda outcome: None)
+        assert pages._server[0] is server and server.is_alive()
+    threads = str(max(1, (os.cpu_count() or 1) // 2))
+    assert all(outputs(work.notebook).split() == [threads, str(server.pid)] for work in others)
+    assert not server.is_alive()
+    with pytest.raises(ZeroDivisionError), side_by_side.Workers(2) as pages:
+        pages.execute([first], lambda outcome: None, others_follow=True)
+        server = pages._server[0]
+        raise ZeroDivisionError
+    assert not server.is_alive()
+
+
 @pytest.mark.usefixtures("forks")
 def test_a_process_that_dies_leaves_the_records_of_its_page_and_no_kernel(make_page, tmp_path: Path) -> None:
     die = "import os, re, signal\nopen('../kernel', 'w').write(str(os.getpid()))\nos.kill(os.getppid(), signal.SIGKILL)"

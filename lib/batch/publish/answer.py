@@ -15,8 +15,7 @@ changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from docutils import nodes
@@ -35,9 +34,17 @@ from lib.report.scorecard import Row
 from lib.report.shown import WORDS
 
 SCORECARD = "book/scorecard"
+ANSWER = "answer"  # among what Sphinx keeps of a page: the claims that its box names, and what it said of them
 ERRATUM = re.compile(r"erratum-(\d+)")
 MENTION = re.compile(r"\b[Ee]rrat(?:um|a)\s+\d+(?:(?:, | and | to |–)\d+)*")
 NOT_LINKED = (nodes.reference, addnodes.pending_xref, nodes.literal, nodes.literal_block, nodes.title, nodes.raw)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_directive("answer", Answer)
+    app.add_transform(LinkedErrata)
+    app.connect("env-get-outdated", _say_otherwise)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 class Answer(SphinxDirective):  # type: ignore[misc]
@@ -49,14 +56,11 @@ class Answer(SphinxDirective):  # type: ignore[misc]
 
     def run(self) -> list[nodes.Node]:
         named = self.arguments[0].split()
-        folder = executed_folder(profile())
-        self._depends_on(folder)
-        rows = _rows(self.env.app, folder)
-        here = [row.claim.id for row in rows if any(part["page"] == self.env.docname for part in row.parts)]
         try:
-            found = scorecard.findings([*named, *(claim for claim in here if claim not in named)], rows)
+            found = _found(self.env.docname, named, _rows(self.env.app))
         except ValueError as error:
             raise self.error(str(error)) from error
+        self.env.metadata[self.env.docname][ANSWER] = named, repr(found)
         box = nodes.container(classes=["answer"])
         box += nodes.bullet_list("", *(nodes.list_item("", self._line(one)) for one in found[: len(named)]))
         if found[len(named) :]:
@@ -67,13 +71,6 @@ class Answer(SphinxDirective):  # type: ignore[misc]
             where.extend([*told, *problems])
             box += where
         return [box]
-
-    def _depends_on(self, folder: Path) -> None:
-        """The page is read again when a record, a claim or a sentence has changed."""
-        places = ((findings.FOLDER, "*.yml"), (scorecard.COMMITTED, "*.jsonl"), (folder, "*.jsonl"))
-        for place, pattern in (*places, (ROOT / "book" / "claims", "*.yml")):
-            for path in place.rglob(pattern):
-                self.env.note_dependency(str(path))
 
     def _line(self, found: Finding) -> nodes.paragraph:
         return nodes.paragraph("", "", _verdict(found), nodes.Text(f" {found.sentence} "), self._link(found))
@@ -91,10 +88,39 @@ class Answer(SphinxDirective):  # type: ignore[misc]
         return nodes.reference("", "", code, refuri=f"{address}#scorecard-{found.claim}", internal=True)
 
 
-def _rows(app: Sphinx, folder: Path) -> list[Row]:
+def _say_otherwise(app: Sphinx, env: Any, added: set[str], changed: set[str], removed: set[str]) -> list[str]:
+    """Pages whose boxes no longer say what is found, after another record, claim or sentence; they are read again."""
+    state = _state()
+    known, env.book_answers = getattr(env, "book_answers", None), state
+    boxes = {name: told[ANSWER] for name, told in env.metadata.items() if ANSWER in told} if known != state else {}
+    return [name for name, (named, said) in boxes.items() if _said(name, named, _rows(app)) != said]
+
+
+def _said(page: str, named: Sequence[str], rows: list[Row]) -> str:
+    """What a box would say now; nothing if it names a claim that is gone, which reading the page will tell."""
+    try:
+        return repr(_found(page, named, rows))
+    except ValueError:
+        return ""
+
+
+def _state() -> list[tuple[str, int, int]]:
+    """Of all files from which boxes are filled, their sizes and times: making the scorecard takes longer."""
+    folders = (findings.FOLDER, scorecard.COMMITTED, executed_folder(profile()), ROOT / "book" / "claims")
+    files = (path for folder in folders for pattern in ("*.yml", "*.jsonl") for path in folder.rglob(pattern))
+    return sorted((str(path), one.st_size, one.st_mtime_ns) for path in files for one in [path.stat()])
+
+
+def _found(page: str, named: Sequence[str], rows: list[Row]) -> list[Finding]:
+    """Of the claims that the box names, and then of the others that its page checks. ValueError for unknown claims."""
+    here = [row.claim.id for row in rows if any(part["page"] == page for part in row.parts)]
+    return scorecard.findings([*named, *(claim for claim in here if claim not in named)], rows)
+
+
+def _rows(app: Sphinx) -> list[Row]:
     """The scorecard, made once per build: no record changes while Sphinx reads."""
     if not hasattr(app, "_book_rows"):
-        app._book_rows = scorecard.rows(scorecard.load_records([folder]))
+        app._book_rows = scorecard.rows(scorecard.load_records([executed_folder(profile())]))
     return app._book_rows  # type: ignore[no-any-return]
 
 

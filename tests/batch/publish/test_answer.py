@@ -69,6 +69,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             )
             app.add_directive("answer", answer.Answer, override=True)
             app.add_transform(answer.LinkedErrata)
+            app.connect("env-get-outdated", answer._say_otherwise)
             app.build()
         return (tmp_path / "html" / "notebooks" / "page.html").read_text(encoding="utf-8"), "\n".join(
             line

@@ -93,7 +93,8 @@ def world(
 ) -> list[dict[str, Any]]:
     """Records of all runs of a profile: beta as a function of the loss, and a correction of `shift` nats."""
     found = []
-    for stream, parameters in enumerate(grid(profile)):
+    for stream, run in enumerate(Experiment("text-information").runs(profile)):
+        parameters = dict(run.parameters)
         loss = quality(parameters)
         law = power(amplitude, exponent(loss))
         laws = {
@@ -101,5 +102,7 @@ def world(
             "vclub": lambda lengths, law=law: 1.5 * law(lengths),
             "uncorrected": lambda lengths, law=law: law(lengths) + shift,
         }
-        found.append(record(parameters, laws, loss, noise, stream=stream))
+        found.append(
+            {**record(parameters, laws, loss, noise, stream=stream), "seed": run.seed}
+        )  # the texts are the same
     return found

@@ -20,6 +20,7 @@ from experiments.text_information.runs import (
     TextRun,
     best,
     longest_trained,
+    other_starts,
     plain,
     smallest_loss,
     text_runs,
@@ -59,12 +60,25 @@ def test_every_run_of_the_laptop_has_a_name_of_its_own(runs: list[TextRun]) -> N
 def test_of_a_network_the_longest_training_speaks() -> None:
     every = text_runs(world())
     several = trained_longer(every)
-    assert [(run.name, run.epochs) for run in several[:3]] == [("LSTM 16", 2), ("LSTM 16", 8), ("LSTM 16", 16)]
+    smallest = [(run.epochs, run.rate, run.seed) for run in several if run.name == "LSTM 16"]
+    assert smallest == sorted(set(smallest)) and {epochs for epochs, *_ in smallest} == {2, 8, 16, 32}
     kept = longest_trained(every)
     assert len(every) - len(kept) == len(several) - len({run.network for run in several}) > 0
-    assert {run.epochs for run in kept if run.name in ("LSTM 16", "LSTM 64")} == {16}
+    assert {(run.name, run.epochs) for run in kept} >= {("LSTM 16", 32), ("LSTM 64", 16)}
     assert longest_trained(kept) == kept and not trained_longer(kept)
     assert text_tables.budget_table(several).count("LSTM 64") == 3
+
+
+def test_other_starts_are_trainings_that_differ_in_nothing_else() -> None:
+    every = text_runs(world())
+    starts = other_starts(every)
+    assert [run.seed for run in starts] == [0, 1, 2]
+    assert {(run.name, run.epochs, run.rate) for run in starts} == {
+        ("LSTM 16", 16, 0.01)
+    }  # of 8 epochs there are 3, too
+    fewer = [run for run in every if (run.epochs, run.seed) != (16, 2)]
+    assert {run.epochs for run in other_starts(fewer)} == {8}
+    assert other_starts([run for run in every if run.seed == 0]) == other_starts([]) == []
 
 
 def test_a_record_older_than_a_parameter_is_of_the_same_network() -> None:
