@@ -104,6 +104,11 @@ class TextRun:
         return FitSettings(**self.model.fit).epochs if self.model.kind == "network" else 0
 
     @property
+    def rate(self) -> float:
+        """Learning rate of the training; 0 for a model that others have trained."""
+        return FitSettings(**self.model.fit).learning_rate if self.model.kind == "network" else 0.0
+
+    @property
     def characterwise(self) -> bool:
         return self.model.kind != "smollm2" and not self.model.merges
 
@@ -208,13 +213,22 @@ def longest_trained(runs: Sequence[TextRun]) -> list[TextRun]:
 
 
 def trained_longer(runs: Sequence[TextRun]) -> list[TextRun]:
-    """The trainings of networks that were trained for several numbers of epochs, the shortest first."""
+    """All trainings of networks that were trained for several numbers of epochs, the shortest first."""
     budgets: dict[str, set[int]] = {}
     for run in runs:
         budgets.setdefault(run.network, set()).add(run.epochs)
     names = [run.network for run in runs]
     several = [run for run in runs if len(budgets[run.network]) > 1]
-    return sorted(several, key=lambda run: (names.index(run.network), run.epochs))
+    return sorted(several, key=lambda run: (names.index(run.network), run.epochs, run.rate, run.seed))
+
+
+def other_starts(runs: Sequence[TextRun]) -> list[TextRun]:
+    """Trainings that differ in nothing but their start: of all such the most, of as many the longest; [] for none."""
+    alike: dict[tuple[str, int, float], list[TextRun]] = {}
+    for run in runs:
+        alike.setdefault((run.network, run.epochs, run.rate), []).append(run)
+    most = max(alike.values(), key=lambda group: (len(group), group[0].epochs), default=[])
+    return most if len(most) > 1 else []
 
 
 def trained_here(runs: Iterable[TextRun]) -> list[TextRun]:

@@ -15,7 +15,6 @@ from lib.information.intervals import UNKNOWN, Interval, percentiles
 from lib.report import claims
 from lib.report.gate import Plateau, Training, plateau_of
 from lib.report.verdicts import TOO_WIDE, UNMET, judge, judge_printed
-from lib.training.settings import FitSettings
 
 Floats = NDArray[np.float64]
 FEWEST = 5  # models in a rank correlation
@@ -171,7 +170,7 @@ def nearest_difference(runs: Iterable[TextRun], chosen: TextRun) -> float | None
 
 
 def _training(run: TextRun) -> Training:
-    return Training(run.seed, run.epochs, FitSettings(**run.model.fit).learning_rate, run.loss, run.version)
+    return Training(run.seed, run.epochs, run.rate, run.loss, run.version)
 
 
 def judge_measured(claim: str, measured: Interval, **asked: Any) -> str:

@@ -33,10 +33,12 @@ def model_table(runs: Sequence[TextRun]) -> str:
 
 
 def budget_table(runs: Sequence[TextRun]) -> str:
-    """Losses and exponents of the same network after fewer and more epochs."""
+    """Losses and exponents of the same network after fewer and more epochs, at other rates and from other starts."""
     columns: list[Column] = [
         MODEL,
         ("epochs", lambda run: run.epochs),
+        ("rate", lambda run: f"{run.rate:g}"),
+        ("start", lambda run: run.seed + 1),
         ("tokens of training", _count("training_tokens")),
         ("nats per character", lambda run: f"{run.loss:.3f}"),
         *((rf"$\hat\beta$, {ESTIMATORS[key]}", partial(_exponent, estimator=key)) for key in ("direct", "vclub")),

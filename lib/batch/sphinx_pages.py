@@ -16,6 +16,7 @@ from typing import Any
 import nbformat
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.domains.std import StandardDomain
 from sphinx.errors import ExtensionError
 from sphinx.util import logging
 
@@ -48,6 +49,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.setup_extension("lib.batch.publish.answer")
     app.setup_extension("lib.batch.publish.rewriting")
     app.connect("config-inited", _execute_pages)
+    app.add_domain(References, override=True)
     app.connect("builder-inited", _be_strict)
     app.connect("env-get-outdated", _changed_pages)
     app.connect("doctree-read", _require_alternative_text)
@@ -60,6 +62,29 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("html-page-context", _write_notebook, priority=900)
     app.connect("build-finished", _prune_static, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+class References(StandardDomain):  # type: ignore[misc]
+    """For every reference to a figure Sphinx loads the page of it, outputs and all; here once for all of them."""
+
+    def resolve_xref(self, env: Any, *where: Any) -> Any:
+        self._looked_at: dict[str, nodes.document] = getattr(self, "_looked_at", {})
+        return super().resolve_xref(_Remembering(env, self._looked_at), *where)
+
+
+class _Remembering:
+    """The environment, but a page that was asked for is kept: for those who only look at it."""
+
+    def __init__(self, env: Any, pages: dict[str, nodes.document]) -> None:
+        self._env, self._pages = env, pages
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+    def get_doctree(self, name: str) -> nodes.document:
+        if name not in self._pages:
+            self._pages[name] = self._env.get_doctree(name)
+        return self._pages[name]
 
 
 def executed_notebook(_: str, *, path: str) -> nbformat.NotebookNode:

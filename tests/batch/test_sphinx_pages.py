@@ -9,6 +9,10 @@ from typing import Any
 import nbformat
 import pytest
 from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.domains.std import StandardDomain
+from sphinx.environment import BuildEnvironment
+from sphinx.util.docutils import docutils_namespace
 
 from lib.batch import sphinx_pages
 from lib.report.figures import interactive
@@ -98,3 +102,34 @@ def test_a_folded_solution_is_named_after_its_exercise_and_other_cells_are_left_
     assert named.metadata["mystnb"]["code_prompt_show"] == "Solution of exercise 2"
     assert named.metadata["tags"] == ["solution"]  # by which the style sheet opens it on paper
     assert not any({"mystnb", "tags"} & set(cell.metadata) for cell in others)
+
+
+def test_pages_of_figures_are_loaded_once_and_references_lead_where_they_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = BuildEnvironment.get_doctree
+    figures = "\n".join(f"```{{figure}} one.png\n:name: fig-{n}\n\nCaption {n}.\n```\n" for n in range(3))
+    pages = {
+        "index": "# Book\n\n```{toctree}\n:numbered:\nfigures\nother\n```\n",
+        "figures": f"# Figures\n\n{figures}",
+        "other": "# Other\n\n" + " ".join(f"{{numref}}`fig-{n}`, {{ref}}`fig-{n}`" for n in range(3)),
+    }
+    for name, text in pages.items():
+        (tmp_path / f"{name}.md").write_text(text, encoding="utf-8")
+    (tmp_path / "one.png").touch()
+
+    def built(*domains: type[StandardDomain]) -> tuple[str, list[str]]:
+        out, loaded = tmp_path / f"html{len(domains)}", list[str]()
+        with docutils_namespace():
+            settings = {"extensions": ["myst_parser"], "numfig": True, "exclude_patterns": ["html*"]}
+            app = Sphinx(tmp_path, None, out, out, "html", settings, status=None, warning=None)
+            for domain in domains:
+                app.env.domains["std"] = domain(app.env)
+            with monkeypatch.context() as patch:
+                patch.setattr(BuildEnvironment, "get_doctree", lambda env, name: loaded.append(name) or load(env, name))
+                app.build()
+        return (out / "other.html").read_text(encoding="utf-8"), loaded
+
+    (page, often), (same, once) = built(), built(sphinx_pages.References)
+    assert page == same and "Fig. 1.3" in page and "Caption 2" in page
+    assert often.count("figures") - once.count("figures") == 2
