@@ -19,7 +19,8 @@ from lib import ROOT
 from lib.batch import cli
 from lib.runs import choices, fingerprints
 from lib.runs.definition import Experiment, experiment_files, merged
-from lib.runs.fingerprints import check, compare, numbers_of, points, summary, write
+from lib.runs.fingerprints import check, points, write
+from lib.runs.summaries import compare, numbers_of, summary
 from tests.runs.covered_choices import uncovered
 
 NAMES = sorted(experiment_files())

@@ -1,0 +1,169 @@
+"""The commands on experiments: do their runs, and compare their fingerprints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import yaml
+
+from lib import ROOT
+
+
+def values_of(assignments: tuple[str, ...]) -> dict[str, Any]:
+    """Names and values in YAML of assignments such as "width=8". Raises ValueError for what is none."""
+    given: dict[str, Any] = {}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ValueError(f"name=value is allowed, got {text!r}")
+        try:
+            given[name] = yaml.safe_load(value)
+        except (yaml.YAMLError, ValueError) as error:  # a date that does not exist is a ValueError
+            raise ValueError(f"{name}: a value in YAML is allowed, got {value!r}") from error
+    return given
+
+
+@click.command()
+@click.argument("name")
+@click.option("--profile", default="laptop", show_default=True, help="Which grid of the experiment.")
+@click.option(
+    "--where",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Only runs with this value of a parameter, of one inside another (fit.epochs=12), or of seed.",
+)
+@click.option("--workers", default=None, type=click.IntRange(min=1), help="Runs at once here [default: one per core].")
+@click.option("--scheduler", default=None, metavar="ADDRESS", help="Send the runs to this Dask scheduler.")
+@click.option(
+    "--slurm", default=None, type=click.IntRange(min=1), metavar="JOBS", help="Start SLURM jobs of one worker."
+)
+@click.option("--queue", default=None, help="SLURM partition.")
+@click.option("--account", default=None, help="SLURM account.")
+@click.option("--walltime", default="04:00:00", show_default=True, help="Of a SLURM job.")
+@click.option("--memory", default="8GB", show_default=True, help="Of a SLURM job.")
+@click.option("--cores", default=1, show_default=True, type=click.IntRange(min=1), help="Of a SLURM job.")
+@click.option("--shard", default=None, metavar="I/N", help="Do part I of N in this process, without a scheduler.")
+@click.option("--device", default="cpu", show_default=True, type=click.Choice(["cpu", "cuda"]), help="Where to train.")
+@click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Of each run.")
+@click.option("--budget", default=None, metavar="TIME", help="Only what fits into 2h or 90m, by the forecast.")
+@click.option("--dry-run", is_flag=True, help="List the runs, and the SLURM script, without starting anything.")
+def sweep(
+    name: str, profile: str, where: tuple[str, ...], device: str, threads: int, dry_run: bool, **how: Any
+) -> None:
+    """Do all runs of the experiment NAME that are not done yet.
+
+    Several workers take the longest runs first, so that they end together; one takes the settings first that need the
+    least. Several small runs may share a GPU: --device cuda --workers 8.
+    """
+    from lib.machine import available_cores
+    from lib.runs.definition import Experiment, check
+    from lib.runs.forecast import cheapest_settings_first, duration, in_words, longest_first, recorded_costs, within
+    from lib.runs.store import store_of
+    from lib.runs.sweep import chosen, clear_half_written, graphics_cards, in_short, shard
+
+    if sum(how[way] is not None for way in ("scheduler", "slurm", "shard")) > 1:
+        raise ValueError("one of --scheduler, --slurm and --shard is allowed")
+    experiment, store = Experiment(name), store_of(profile)
+    runs = chosen(experiment.runs(profile), values_of(where))
+    if how["shard"] is not None:
+        runs = shard(runs, how["shard"])
+    states = {run.identity: store.state(run) for run in runs}
+    missing = [run for run in runs if states[run.identity] != "current"]
+    check(missing)  # before anything starts
+    click.echo(f"{len(runs)} runs, {len(runs) - len(missing)} of them done")
+    costs = recorded_costs(experiment, missing, store)
+    workers = 1 if how["shard"] is not None else how["slurm"] or how["workers"] or available_cores()
+    if how["budget"] is not None:
+        missing = within(missing, costs, duration(how["budget"]), workers)
+        click.echo(f"{len(missing)} of the others fit into {how['budget']} on {workers} at once")
+    costs = {run.identity: costs[run.identity] for run in missing}
+    if (total := sum(costs.values())) > 0:
+        click.echo(f"about {in_words(total)} of one core, {in_words(total / workers)} with {workers} at once")
+    if dry_run:
+        for run in missing:
+            click.echo(f"{run}  {states[run.identity]}  {in_short(run)}")
+        if how["slurm"]:
+            with _slurm(0, how) as cluster:  # its scheduler listens until it is closed
+                click.echo(cluster.job_script())
+        return
+    if missing:
+        if device == "cuda" and how["scheduler"] is None and how["slurm"] is None:
+            graphics_cards()  # elsewhere it is the workers that need one
+        clear_half_written(store.work)
+        ordered = (longest_first if workers > 1 else cheapest_settings_first)(missing, costs)
+        _report(_sweep(ordered, store, device, threads, how, costs))
+
+
+def _sweep(runs: list[Any], store: Any, device: str, threads: int, how: dict[str, Any], costs: dict[str, float]) -> Any:
+    from lib.machine import keep_freed_memory
+    from lib.runs.sweep import client_of, local_client, run_here, run_on_cluster
+
+    def tell(line: str) -> None:
+        click.echo(line, err=True)
+
+    if how["shard"] is not None:
+        keep_freed_memory()
+        return run_here(runs, store, device, threads, tell, costs)
+    if how["slurm"]:
+        with _slurm(how["slurm"], how) as cluster, client_of(cluster.scheduler_address) as client:
+            return run_on_cluster(runs, store, client, device, threads, tell, costs)
+    opened = client_of(how["scheduler"]) if how["scheduler"] else local_client(how["workers"])
+    with opened as client:
+        return run_on_cluster(runs, store, client, device, threads, tell, costs)
+
+
+def _slurm(jobs: int, how: dict[str, Any]) -> Any:
+    from lib.runs.sweep import slurm_cluster
+
+    return slurm_cluster(
+        jobs,
+        queue=how["queue"],
+        account=how["account"],
+        walltime=how["walltime"],
+        memory=how["memory"],
+        cores=how["cores"],
+    )
+
+
+def _report(outcome: Any) -> None:
+    click.echo(f"{len(outcome.done)} done, {len(outcome.elsewhere)} in another process, {len(outcome.failed)} failed")
+    if outcome.failed:
+        raise click.ClickException("start again to repeat what failed; what is done is kept")
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option("--write", is_flag=True, help="Keep what is new, or everything if `version` was raised.")
+@click.option("--point", "part", default="", metavar="TEXT", help="Only points whose names contain this.")
+@click.option("--device", default="cpu", show_default=True, type=click.Choice(["cpu", "cuda"]), help="Where to run.")
+def fingerprint(names: tuple[str, ...], write: bool, part: str, device: str) -> None:
+    """Run the tiny runs of the experiments NAMES (default: all), and compare them with the kept numbers.
+
+    Where they differ, results changed: undo the edit, or raise `version` of the experiment and train again. On a GPU,
+    whether it finds what the CPU found.
+    """
+    from lib.runs import choices, fingerprints
+    from lib.runs.definition import Experiment, experiment_files
+
+    if write and part:
+        raise ValueError("one of --write and --point is allowed: a part of a fingerprint is not kept alone")
+    if write and device != "cpu":
+        raise ValueError(f"--write keeps numbers of the CPU, got --device {device}")
+    experiments = [Experiment(name) for name in names or sorted(experiment_files())]
+    faults, new = choices.default_faults(experiments, choices.kept_defaults())
+    faults += [f"{field}: not kept yet: `python -m lib fingerprint --write` adds it" for field in new]
+    if write:
+        click.echo(f"kept {choices.write_defaults(experiments).relative_to(ROOT)}")
+        faults = []
+    for experiment in experiments:
+        done = fingerprints.check(experiment, lambda point: part in point.name, progress=True, device=device)
+        click.echo(f"{experiment.name}: {len(done.found)} points, {len(done.faults) or 'no'} differences")
+        for point in done.absent:
+            click.echo(f"{experiment.name}: {point.name}: left out, {point.why}")
+        if write:
+            click.echo(f"kept {fingerprints.write(done).relative_to(ROOT)}")
+        else:
+            faults += done.faults
+    if faults:
+        raise click.ClickException("\n".join(faults))
