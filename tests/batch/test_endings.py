@@ -174,7 +174,7 @@ def test_whatever_kills_it_the_next_start_finds_nothing_left_but_what_was_finish
     assert second.wait(timeout=120) == 0, output_of(temporary).read_text()
     assert (executed / "slow.ipynb").exists()
     assert not list((house / "_build").rglob("*.partial*"))
-    assert not processes_of(temporary)
+    wait_for(lambda: not processes_of(temporary))
     assert [entry for entry in temporary.rglob("*") if not entry.name.startswith("book-kernels-")] == []
     assert command == "run" or stamp.stat().st_mtime_ns == before
 
