@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -116,9 +117,18 @@ def test_recurrent_networks_have_gradients_while_they_are_evaluated(
         fused(x, (zeros, zeros) if kernel == "lstm" else zeros, *arguments)[0].sum().backward()
 
 
-def test_a_mamba_ssm_that_cannot_be_imported_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def not_loaded() -> Iterator[None]:
+    """mamba-ssm is as good as never imported, and what a test imports under its name is gone after it."""
+    own = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == "mamba_ssm"}
+    yield
     for name in [name for name in sys.modules if name.split(".")[0] == "mamba_ssm"]:
-        monkeypatch.delitem(sys.modules, name)
+        del sys.modules[name]
+    sys.modules.update(own)
+
+
+@pytest.mark.usefixtures("not_loaded")
+def test_a_mamba_ssm_that_cannot_be_imported_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     where = ("mamba_ssm.ops.selective_scan_interface", "selective_scan_fn")
     folder = tmp_path / "mamba_ssm" / "ops"
