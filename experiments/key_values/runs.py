@@ -57,8 +57,8 @@ class FactRun:
 
     @property
     def measured(self) -> bool:
-        """False for a training that diverged in its first epoch and left nothing to measure."""
-        return "loss_by_pair" in self.result
+        """False for a training that diverged and left nothing to measure, or a network that has no loss any more."""
+        return None not in self.result.get("loss_by_pair", [None])
 
     @property
     def excess(self) -> float:

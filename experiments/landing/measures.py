@@ -135,7 +135,7 @@ def recalled_shares() -> dict[str, tuple[int, list[float]]]:
     cells: dict[str, dict[int, dict[tuple[int, float], list[float]]]] = {}
     for record in store.so_far(RECALL)[1]:
         parameters, result = record["parameters"], record["result"]
-        if "loss_by_pair" not in result or parameters["options"].get("size", SIZE) != SIZE:
+        if None in result.get("loss_by_pair", [None]) or parameters["options"].get("size", SIZE) != SIZE:
             continue
         loss, least = (float(np.mean(result[name])) for name in ("loss_by_pair", "optimum_by_pair"))
         share = 1.0 - (loss - least) / (math.log(parameters["values"]) - least)

@@ -106,6 +106,20 @@ def _quiet() -> Iterator[None]:
     plt.close("all")
 
 
+def test_a_training_that_left_no_loss_counts_as_none() -> None:
+    diverged = [
+        run for run in PLANNED if run.parameters["architecture"] == "linear_attention" and budget(run)[0] == 192
+    ]
+    assert diverged
+    records = [record(run) for run in PLANNED]
+    for run in diverged:
+        result = records[PLANNED.index(run)]["result"]
+        result["loss_by_pair"] = [None] * len(result["loss_by_pair"])
+    found = fact_runs(records)
+    assert sum(not run.measured for run in found) == len(diverged)
+    assert statements.judge_recall(found) == judged(there=lambda run: run not in diverged)
+
+
 def test_a_fading_memory_agrees_in_every_part() -> None:
     assert set(judged().values()) == {"agrees"}
 

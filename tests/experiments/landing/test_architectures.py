@@ -198,7 +198,8 @@ def test_recalled_shares_are_of_the_longest_documents_and_the_usual_networks(mon
         record("mamba", 128, 1.0, size=64),
         record("lstm", 8, 1.0, size=16),
     ]
-    recorded += [{**record("rnn", 8, 1.0), "result": {}}]  # diverged
+    nothing = {"loss_by_pair": [None], "optimum_by_pair": [1.0]}
+    recorded += [{**record("rnn", 8, 1.0), "result": result} for result in ({}, nothing)]  # diverged
     monkeypatch.setattr(measures.store, "so_far", lambda name: ("laptop", recorded, 9))
     assert measures.recalled_shares() == {"mamba": (32, [0.0, 1.0]), "lstm": (8, [1.0])}
 
