@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 
 from experiments.books.contrasts import Crossing, curves_of, resampled
 from experiments.books.runs import Counted, Network, Networks
-from experiments.books.statements import Pair
+from experiments.books.statements import Pair, early_loss, late_loss
 from lib.report import figures
 
 NLL = "NLL (nats per token)"
@@ -112,6 +113,28 @@ def draw_sizes(panels: Sequence[Axes], networks: Networks) -> None:
         axes.tick_params(axis="x", labelrotation=45)
     panels[0].set(xlabel="parameters of the layers", ylabel=NLL)
     panels[1].set(xlabel="numbers in the state after $L$ tokens")
+
+
+def draw_equal_early(axes: Axes, ladders: Sequence[Networks]) -> None:
+    """Early minus late NLL against early NLL: a line for each ladder of rungs, a marker for every seed."""
+    styles = styles_of(next(iter(rungs)) for rungs in ladders if rungs)
+    for rungs in ladders:
+        if not rungs:
+            continue
+        style = styles[next(iter(rungs))]
+        points = [
+            [(early_loss([run]), early_loss([run]) - late_loss([run])) for run in runs] for runs in rungs.values()
+        ]
+        means = [[fmean(values) for values in zip(*seeds, strict=True)] for seeds in points]
+        axes.plot(*zip(*means, strict=True), color=style["color"], linestyle=style["linestyle"], linewidth=0.9)
+        every = [point for seeds in points for point in seeds]
+        name = next(iter(rungs)).name
+        axes.plot(*zip(*every, strict=True), **style | {"linestyle": "none"}, label=name)
+        for runs, (early, gained) in zip(rungs.values(), means, strict=True):
+            axes.annotate(f"{runs[0].budget[0]}", (early, gained), (4, -9), textcoords="offset points", fontsize=8)
+    axes.set(xlabel="early " + NLL, ylabel="early minus late (nats per token)")
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=8)
 
 
 def draw_courses(axes: Axes, networks: Networks) -> None:

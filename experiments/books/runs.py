@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -86,6 +87,17 @@ class BookRun:
     def batch(self) -> int:
         return FitSettings(**self.parameters["fit"]).batch
 
+    @property
+    def tokens(self) -> int:
+        """That were trained on."""
+        return self.steps * self.batch * self.context
+
+    @property
+    def budget(self) -> tuple[int, float]:
+        """Epochs, as planned, and learning rate."""
+        fit = FitSettings(**self.parameters["fit"])
+        return fit.epochs, fit.learning_rate
+
 
 Runs = Sequence[BookRun]
 Networks = Mapping[Network, Runs]
@@ -145,6 +157,21 @@ def of_networks(
         if run.measured and architecture in (None, network.architecture) and variant in (None, network.variant):
             found.setdefault(network, []).append(run)
     return {network: found[network] for network in sorted(found, key=_order)}
+
+
+def usual_budget(runs: Iterable[BookRun]) -> tuple[int, float]:
+    """Epochs and rate that most runs have, of several the longest. Raises ValueError without runs."""
+    counted = Counter(run.budget for run in runs)
+    if not counted:
+        raise ValueError("runs: at least one is needed, got none")
+    return max(counted, key=lambda budget: (counted[budget], budget))
+
+
+def at_equal_tokens(runs: Sequence[BookRun]) -> list[BookRun]:
+    """Of each network the runs at the budget that most of all runs have; all of its runs, where none has it."""
+    usual = usual_budget(runs) if runs else (0, 0.0)
+    there = {run.network for run in runs if run.budget == usual}
+    return [run for run in runs if run.budget == usual or run.network not in there]
 
 
 def counted_tables(records: Iterable[Record]) -> list[Counted]:

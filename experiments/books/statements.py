@@ -12,7 +12,7 @@ import sympy
 from numpy.typing import NDArray
 
 from experiments.books.contrasts import contrast, curves_of
-from experiments.books.runs import EARLY, LATE, PUBLISHED, BookRun, Network, Networks
+from experiments.books.runs import EARLY, LATE, PUBLISHED, BookRun, Network, Networks, at_equal_tokens
 from lib.information.intervals import UNKNOWN, Interval
 from lib.report.gate import Plateau, Training, plateau_of
 from lib.training.settings import FitSettings
@@ -43,14 +43,29 @@ def ranges(runs: Sequence[BookRun]) -> tuple[Floats, Floats, Floats]:
     return curves.weights(*EARLY), curves.weights(*LATE), curves.weights()
 
 
+def early_loss(runs: Sequence[BookRun]) -> float:
+    """Mean NLL at early positions, nats per token."""
+    return float(curves_of(runs).mean @ ranges(runs)[0])
+
+
+def late_loss(runs: Sequence[BookRun]) -> float:
+    """Mean NLL at late positions, nats per token."""
+    return float(curves_of(runs).mean @ ranges(runs)[1])
+
+
 class Comparisons:
     """Contrasts of pairs of networks, all with one number of replicates and one seed of the bootstrap.
 
-    Every method takes (first, second) and returns second minus first in nats per token, or the gain of first.
+    networks: all trainings. Compared are those at equal numbers of tokens (`at_equal_tokens`), and the others say
+    whether these had reached a plateau. Every method takes (first, second) and returns second minus first in nats per
+    token, or the gain of first.
     """
 
     def __init__(self, networks: Networks, replicates: int = 2000, seed: int = 0) -> None:
-        self.networks = networks
+        self.trainings = networks
+        usual = at_equal_tokens([run for runs in networks.values() for run in runs])
+        found = {network: [run for run in usual if run.network == network] for network in networks}
+        self.networks: Networks = {network: runs for network, runs in found.items() if runs}
         self._contrast = partial(contrast, replicates=replicates, seed=seed)
 
     def mean(self, pair: Pair) -> Interval:
@@ -91,9 +106,11 @@ class Comparisons:
         """
         known = [abs(case.value) for case in self.of(kind, pairs).values() if case.known]
         networks = list(dict.fromkeys(network for pair in pairs for network in pair))
+        budgets = {run.budget for network in networks for run in self.networks.get(network, ())}
         return plateau_of(
-            {str(network): [_training(run) for run in self.networks.get(network, ())] for network in networks},
+            {str(network): [_training(run) for run in self.trainings.get(network, ())] for network in networks},
             effect=max([NEAR, min(known, default=NEAR)]),
+            budget=budgets.pop() if len(budgets) == 1 else None,
         )
 
     def _of(self, pair: Pair, number: Any) -> Interval:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -49,9 +50,10 @@ def test_the_windows_are_those_of_the_networks_in_every_profile(profile: str):
             assert {network.parameters[key] for network in networks} == {single.parameters[key]}
         assert data(single.parameters) == data(networks[0].parameters)
         check(single.parameters)
-        trained = {
+        trained = Counter(
             network.parameters["epoch_steps"] * fit["batch"] * fit["epochs"] * network.parameters["context"]
             for network in networks
             for fit in [network.parameters["fit"]]
-        }
-        assert single.parameters["tokens"] is None or trained == {single.parameters["tokens"]}
+        )
+        ((usual, _),) = trained.most_common(1)  # what networks are compared at; some were trained for longer or shorter
+        assert single.parameters["tokens"] in (None, usual)

@@ -1,0 +1,80 @@
+"""Two networks trained for shorter and for longer: who has the smaller late loss where early losses are equal?
+
+The argument of the paper is about networks that are alike early. Two that are not after equal numbers of tokens
+can be, if one is trained for longer than the other. A rung is a network after one budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from experiments.books.runs import BookRun, Network, Networks, usual_budget
+from experiments.books.statements import NEAR, Comparisons, Pair, early_loss, late_loss
+from lib.report.page import Column, markdown_table, table
+from lib.report.verdicts import FEWEST_SEEDS
+
+ROTARY = Network("transformer", 2, 64, "rotary positions")
+MAMBA = Network("mamba", 4, 64)
+
+
+def rungs(runs: Iterable[BookRun], network: Network) -> dict[Network, list[BookRun]]:
+    """The trainings of a network at the rate that most of all runs have, by budget, the shortest first.
+
+    The epochs are told in the variant of the network that is the key, and in that of its runs.
+    """
+    given = [run for run in runs if run.measured]
+    if not given:
+        return {}
+    rate = usual_budget(given)[1]
+    own = sorted((run for run in given if run.network == network and run.budget[1] == rate), key=_by_budget)
+    found: dict[Network, list[BookRun]] = {}
+    for run in own:
+        words = [word for word in (network.variant, f"{run.budget[0]} epochs") if word]
+        rung = replace(network, variant=", ".join(words))
+        found.setdefault(rung, []).append(replace(run, network=rung))
+    return found
+
+
+def equal_early(first: Networks, second: Networks, fewest: int = FEWEST_SEEDS) -> list[Pair]:
+    """Every rung of `first` with that of `second` whose early loss is nearest, where they differ by `NEAR` at most.
+
+    Both have at least `fewest` seeds.
+    """
+    seeded = [{rung: early_loss(runs) for rung, runs in of.items() if len(runs) >= fewest} for of in (first, second)]
+    pairs = []
+    for rung, loss in seeded[0].items():
+        others = {other: abs(early - loss) for other, early in seeded[1].items()}
+        nearest = min(others, key=others.__getitem__, default=None)
+        if nearest is not None and others[nearest] <= NEAR:
+            pairs.append((rung, nearest))
+    return pairs
+
+
+def equal_tokens(first: Networks, second: Networks) -> list[Pair]:
+    """Rungs of both that were trained for the same number of epochs, by any number of seeds."""
+    by_epochs = {runs[0].budget[0]: rung for rung, runs in second.items()}
+    return [(rung, by_epochs[runs[0].budget[0]]) for rung, runs in first.items() if runs[0].budget[0] in by_epochs]
+
+
+def rung_table(compared: Comparisons) -> str:
+    """Every rung: tokens it was trained on, seeds, loss at early and late positions, and what it gains between them."""
+    columns: list[Column] = [
+        ("network", lambda runs: runs[0].network),
+        ("tokens trained on (millions)", lambda runs: f"{runs[0].tokens / 1e6:.1f}"),
+        ("seeds", len),
+        ("early", lambda runs: f"{early_loss(runs):.3f}"),
+        ("late", lambda runs: f"{late_loss(runs):.3f}"),
+        ("early minus late", lambda runs: compared.decline(runs[0].network)),
+    ]
+    return table(columns, compared.networks.values())
+
+
+def gain_table(compared: Comparisons, pairs: Sequence[Pair]) -> str:
+    """Second minus first of every pair early and late, and what the first gains between them."""
+    rows = [[*pair, compared.early(pair), compared.late(pair), compared.gain(pair)] for pair in pairs]
+    return markdown_table(["first", "second", "early", "late", "gain of the first"], rows)
+
+
+def _by_budget(run: BookRun) -> tuple[int, int]:
+    return run.budget[0], run.seed
