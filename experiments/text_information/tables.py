@@ -11,7 +11,7 @@ from experiments.text_information.quality import Line
 from experiments.text_information.runs import FROM, Curve, TextRun
 from experiments.text_information.statements import exponent
 from lib.information.intervals import UNKNOWN, Interval
-from lib.report.page import Column, markdown_table, span, table
+from lib.report.page import Column, listed, markdown_table, mean_and_span, span, table
 
 MODEL: Column = ("model $q$", lambda run: run.name)
 ESTIMATORS = {"direct": "direct", "vclub": "vCLUB", "uncorrected": "uncorrected"}
@@ -33,17 +33,20 @@ def model_table(runs: Sequence[TextRun]) -> str:
 
 
 def budget_table(runs: Sequence[TextRun]) -> str:
-    """Losses and exponents of the same network after fewer and more epochs, at other rates and from other starts."""
+    """Losses and exponents of the same network after fewer and more epochs and at other rates; starts share a row."""
     columns: list[Column] = [
-        MODEL,
-        ("epochs", lambda run: run.epochs),
-        ("rate", lambda run: f"{run.rate:g}"),
-        ("start", lambda run: run.seed + 1),
-        ("tokens of training", _count("training_tokens")),
-        ("nats per character", lambda run: f"{run.loss:.3f}"),
-        *((rf"$\hat\beta$, {ESTIMATORS[key]}", partial(_exponent, estimator=key)) for key in ("direct", "vclub")),
+        ("model $q$", lambda starts: starts[0].name),
+        ("epochs", lambda starts: starts[0].epochs),
+        ("rate", lambda starts: f"{starts[0].rate:g}"),
+        ("starts", len),
+        ("tokens of training", lambda starts: _count("training_tokens")(starts[0])),
+        ("nats per character", lambda starts: mean_and_span([run.loss for run in starts], ".3f")),
+        *((rf"$\hat\beta$, {ESTIMATORS[key]}", partial(_exponents, estimator=key)) for key in ("direct", "vclub")),
     ]
-    return table(columns, runs)
+    alike: dict[tuple[str, int, float], list[TextRun]] = {}
+    for run in runs:
+        alike.setdefault((run.name, run.epochs, run.rate), []).append(run)
+    return table(columns, alike.values())
 
 
 def information_table(runs: Sequence[TextRun], estimators: Sequence[str] = ("direct", "vclub")) -> str:
@@ -182,6 +185,14 @@ def _count(key: str) -> Callable[[TextRun], str | None]:
 
 def _exponent(run: TextRun, estimator: str, ratio: int = 2) -> str | None:
     return _bracketed(exponent(run, estimator, ratio))
+
+
+def _exponents(starts: Sequence[TextRun], estimator: str) -> str | None:
+    """With its interval, or only the numbers of several starts."""
+    if len(starts) == 1:
+        return _exponent(starts[0], estimator)
+    known = [one.value for run in starts if (one := exponent(run, estimator)).known]
+    return listed(known, ".2f") if known else None
 
 
 def _bracketed(measured: Interval) -> str | None:
