@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from experiments.key_values.runs import USUAL_SIZE, deciding, fact_runs
 from experiments.landing.ngram import NgramModel
 from lib.models import create
 from lib.models.catalogue import NAMES
@@ -20,7 +21,6 @@ from lib.training import multiply_adds
 
 VOCABULARY, WIDTH, DEPTH, WINDOW, ORDER = 256, 64, 2, 64, 4  # of the models that are built for the table
 APART = 16  # tokens between those whose multiply-adds are counted
-SIZE = 16  # numbers of state a channel of Mamba and Mamba2, where nothing is said
 LONG = 100_000  # tokens, up to which states are counted
 NATS = 1.0  # that a number of a state is taken to hold
 ARCHITECTURES = {
@@ -132,17 +132,10 @@ def recalled_shares() -> dict[str, tuple[int, list[float]]]:
     The share is 1 - excess / what a perfect memory saves, of the documents themselves. Networks with the default size
     of the state, at the budget and rate that most seeds have.
     """
-    cells: dict[str, dict[int, dict[tuple[int, float], list[float]]]] = {}
-    for record in store.so_far(RECALL)[1]:
-        parameters, result = record["parameters"], record["result"]
-        if None in result.get("loss_by_pair", [None]) or parameters["options"].get("size", SIZE) != SIZE:
-            continue
-        loss, least = (float(np.mean(result[name])) for name in ("loss_by_pair", "optimum_by_pair"))
-        share = 1.0 - (loss - least) / (math.log(parameters["values"]) - least)
-        budget = parameters["fit"]["epochs"], parameters["fit"]["learning_rate"]
-        by_budget = cells.setdefault(parameters["architecture"], {}).setdefault(parameters["pairs"], {})
-        by_budget.setdefault(budget, []).append(share)
-    return {name: (max(found), max(found[max(found)].values(), key=len)) for name, found in cells.items()}
+    runs = [run for run in fact_runs(store.so_far(RECALL)[1]) if run.measured and run.network.size in (0, USUAL_SIZE)]
+    longest = {run.network: run.pairs for run in runs}  # those of the longest documents come last
+    shares = {network: [run.share for run in deciding(runs, network, pairs)] for network, pairs in longest.items()}
+    return {network.architecture: (longest[network], found) for network, found in shares.items()}
 
 
 def _gaussian(parameters: Mapping[str, Any]) -> str:

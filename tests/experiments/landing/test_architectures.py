@@ -199,9 +199,11 @@ def test_recalled_shares_are_of_the_longest_documents_and_the_usual_networks(mon
         record("lstm", 8, 1.0, size=16),
     ]
     nothing = {"loss_by_pair": [None], "optimum_by_pair": [1.0]}
-    recorded += [{**record("rnn", 8, 1.0), "result": result} for result in ({}, nothing)]  # diverged
+    recorded += [{**record("transformer", 8, 1.0), "result": result} for result in ({}, nothing)]  # diverged
     monkeypatch.setattr(measures.store, "so_far", lambda name: ("laptop", recorded, 9))
     assert measures.recalled_shares() == {"mamba": (32, [0.0, 1.0]), "lstm": (8, [1.0])}
+    recorded.append(record("lstm", 8, most, epochs=48, size=16))  # as many seeds, trained for longer
+    assert measures.recalled_shares()["lstm"] == (8, [0.0])
 
 
 def test_an_ngram_model_carries_its_last_tokens_and_nothing_else() -> None:
