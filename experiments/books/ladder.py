@@ -9,25 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from experiments.books.runs import BookRun, Network, Networks, usual_budget
+from experiments.books.runs import BookRun, Network, Networks, of_networks, usual_budget
 from experiments.books.statements import NEAR, Comparisons, Pair, early_loss, late_loss
 from lib.report.page import Column, markdown_table, table
 from lib.report.verdicts import FEWEST_SEEDS
 
 ROTARY = Network("transformer", 2, 64, "rotary positions")
 MAMBA = Network("mamba", 4, 64)
+RATE = 0.015  # of the rungs
 
 
 def rungs(runs: Iterable[BookRun], network: Network) -> dict[Network, list[BookRun]]:
-    """The trainings of a network at the rate that most of all runs have, by budget, the shortest first.
+    """The trainings of a network at `RATE` by budget, the shortest first.
 
     The epochs are told in the variant of the network that is the key, and in that of its runs.
     """
-    given = [run for run in runs if run.measured]
-    if not given:
-        return {}
-    rate = usual_budget(given)[1]
-    own = sorted((run for run in given if run.network == network and run.budget[1] == rate), key=_by_budget)
+    given = [run for run in runs if run.measured and run.network == network and run.budget[1] == RATE]
+    own = sorted(given, key=_by_budget)
     found: dict[Network, list[BookRun]] = {}
     for run in own:
         words = [word for word in (network.variant, f"{run.budget[0]} epochs") if word]
@@ -49,6 +47,15 @@ def equal_early(first: Networks, second: Networks, fewest: int = FEWEST_SEEDS) -
         if nearest is not None and others[nearest] <= NEAR:
             pairs.append((rung, nearest))
     return pairs
+
+
+def faster(runs: Sequence[BookRun], replicates: int, seed: int) -> Comparisons:
+    """The two at `RATE`, after as many epochs as most runs have; all their trainings stand for the gate.
+
+    Raises ValueError without runs.
+    """
+    pair = of_networks((run for run in runs if run.network in (ROTARY, MAMBA)), variant=None)
+    return Comparisons(pair, replicates, seed, budget=(usual_budget(runs)[0], RATE))
 
 
 def equal_tokens(first: Networks, second: Networks) -> list[Pair]:

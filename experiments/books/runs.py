@@ -167,9 +167,11 @@ def usual_budget(runs: Iterable[BookRun]) -> tuple[int, float]:
     return max(counted, key=lambda budget: (counted[budget], budget))
 
 
-def at_equal_tokens(runs: Sequence[BookRun]) -> list[BookRun]:
-    """Of each network the runs at the budget that most of all runs have; all of its runs, where none has it."""
-    usual = usual_budget(runs) if runs else (0, 0.0)
+def at_equal_tokens(runs: Sequence[BookRun], budget: tuple[int, float] | None = None) -> list[BookRun]:
+    """Of each network the runs at a budget, by default that of most runs; all of its runs, where none has it."""
+    if not runs:
+        return []
+    usual = budget or usual_budget(runs)
     there = {run.network for run in runs if run.budget == usual}
     return [run for run in runs if run.budget == usual or run.network not in there]
 

@@ -56,14 +56,16 @@ def late_loss(runs: Sequence[BookRun]) -> float:
 class Comparisons:
     """Contrasts of pairs of networks, all with one number of replicates and one seed of the bootstrap.
 
-    networks: all trainings. Compared are those at equal numbers of tokens (`at_equal_tokens`), and the others say
-    whether these had reached a plateau. Every method takes (first, second) and returns second minus first in nats per
-    token, or the gain of first.
+    networks: all trainings. Compared are those at equal numbers of tokens (`at_equal_tokens`, at the budget if one is
+    given), and the others say whether these had reached a plateau. Every method takes (first, second) and returns
+    second minus first in nats per token, or the gain of first.
     """
 
-    def __init__(self, networks: Networks, replicates: int = 2000, seed: int = 0) -> None:
+    def __init__(
+        self, networks: Networks, replicates: int = 2000, seed: int = 0, budget: tuple[int, float] | None = None
+    ) -> None:
         self.trainings = networks
-        usual = at_equal_tokens([run for runs in networks.values() for run in runs])
+        usual = at_equal_tokens([run for runs in networks.values() for run in runs], budget)
         found = {network: [run for run in usual if run.network == network] for network in networks}
         self.networks: Networks = {network: runs for network, runs in found.items() if runs}
         self._contrast = partial(contrast, replicates=replicates, seed=seed)

@@ -17,15 +17,15 @@ from experiments.books.statements import NEAR, Comparisons
 from lib.report.verdicts import UNCONVERGED, UNMET
 from tests.experiments.books.fake_records import falling, runs_of
 
-BUDGETS = (3, 6, 12, 24)
+BUDGETS, RATE = (3, 6, 12, 24), ladder.RATE
 Law = Callable[[int], Any]
 
 
 def trained(law: Law, architecture: str, budgets: tuple[int, ...] = BUDGETS, seeds: int = 3) -> list[BookRun]:
-    """Runs after every budget, law(epochs) by tokens seen, and at three times the rate after the third of them."""
+    """Runs after every budget, law(epochs) by tokens seen, and at a third of the rate after the third of them."""
     depth, marked = (2, {"positions": "rotary"}) if architecture == "transformer" else (4, {})
-    fits = [{"epochs": epochs, "learning_rate": 0.005, "batch": 2} for epochs in budgets]
-    other = {"epochs": budgets[2], "learning_rate": 0.015, "batch": 2}
+    fits = [{"epochs": epochs, "learning_rate": RATE, "batch": 2} for epochs in budgets]
+    other = {"epochs": budgets[2], "learning_rate": RATE / 3, "batch": 2}
     runs = [
         run
         for fit in fits
@@ -85,24 +85,27 @@ def test_the_gain_at_equal_early_loss_is_judged_by_all_pairs(gain: float, outcom
 
 def test_what_is_compared_has_equal_tokens_and_the_gate_sees_all_trainings():
     runs = both(0.02) + runs_of(falling(4.0, -0.1), "lstm", 1, fit={"epochs": 7, "batch": 2})
-    more = runs + runs_of(falling(4.0, -0.1), "mamba", 8, fit={"epochs": 12, "learning_rate": 0.005, "batch": 2})
-    assert usual_budget(more) == (12, 0.005) != usual_budget(runs)  # of equal numbers the longest counts
+    more = runs + runs_of(falling(4.0, -0.1), "mamba", 8, fit={"epochs": 12, "learning_rate": RATE, "batch": 2})
+    assert usual_budget(more) == (12, RATE) != usual_budget(runs)  # of equal numbers the longest counts
     kept = at_equal_tokens(more)
     assert {run.budget[0] for run in kept if run.network in (ladder.ROTARY, ladder.MAMBA)} == {12}
     assert {run.budget[0] for run in kept if run.network.architecture == "lstm"} == {7}  # it has no other
     compared, pair = Comparisons(of_networks(more, variant=None), 200), [(ladder.ROTARY, ladder.MAMBA)]
     assert all(len(compared.networks[network]) == 3 for network in pair[0])
-    assert compared.plateau("late", pair).reason == UNMET  # no smaller rate
-    slower = [
-        replace(run, parameters={**run.parameters, "fit": {**run.parameters["fit"], "learning_rate": 0.0017}})
+    assert compared.plateau("late", pair).reason == UNMET  # no larger rate
+    faster = [
+        replace(run, parameters={**run.parameters, "fit": {**run.parameters["fit"], "learning_rate": 3 * RATE}})
         for run in more
-        if run.budget == (12, 0.015)
+        if run.budget == (12, RATE / 3)
     ]
-    gate = Comparisons(of_networks([*more, *slower], variant=None), 200).plateau("late", pair)
+    gate = ladder.faster([*more, *faster], 200, 0).plateau("late", pair)
     assert gate.reason == UNCONVERGED and "twice the budget moves the loss by -0.1" in gate.sentence
     with pytest.raises(ValueError, match="at least one"):
         usual_budget([])
     assert at_equal_tokens([]) == []
+    slow = runs_of(falling(4.0, -0.1), "mamba", 4, fit={"epochs": 12, "learning_rate": RATE / 9, "batch": 2}, seeds=12)
+    assert usual_budget([*more, *slow]) == (12, RATE / 9)
+    assert {run.budget for run in ladder.faster([*more, *slow], 200, 0).networks[ladder.MAMBA]} == {(12, RATE)}
 
 
 def test_tables_and_the_figure_have_a_line_for_every_rung():
