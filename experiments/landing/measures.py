@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from experiments.key_values.runs import USUAL_SIZE, deciding, fact_runs
 from experiments.landing.ngram import NgramModel
 from lib.models import create
 from lib.models.catalogue import NAMES
 from lib.report.catalogue import find
+from lib.report.gate import Training, usual_budget
 from lib.runs import store
 from lib.theory import history_state_size
 from lib.training import multiply_adds
 
 VOCABULARY, WIDTH, DEPTH, WINDOW, ORDER = 256, 64, 2, 64, 4  # of the models that are built for the table
 APART = 16  # tokens between those whose multiply-adds are counted
+SIZE = 16  # numbers of state a channel of Mamba and Mamba2, where nothing is said
 LONG = 100_000  # tokens, up to which states are counted
 NATS = 1.0  # that a number of a state is taken to hold
 ARCHITECTURES = {
@@ -130,12 +131,26 @@ def recalled_shares() -> dict[str, tuple[int, list[float]]]:
     """Pairs of the longest recorded documents of facts, and the share recalled in every seed, by architecture.
 
     The share is 1 - excess / what a perfect memory saves, of the documents themselves. Networks with the default size
-    of the state, at the budget and rate that most seeds have.
+    of the state, at the budget and rate that most seeds have, of several the longest.
     """
-    runs = [run for run in fact_runs(store.so_far(RECALL)[1]) if run.measured and run.network.size in (0, USUAL_SIZE)]
-    longest = {run.network: run.pairs for run in runs}  # those of the longest documents come last
-    shares = {network: [run.share for run in deciding(runs, network, pairs)] for network, pairs in longest.items()}
-    return {network.architecture: (longest[network], found) for network, found in shares.items()}
+    cells: dict[str, dict[int, dict[Training, float]]] = {}
+    for record in store.so_far(RECALL)[1]:
+        parameters, result, fit = record["parameters"], record["result"], record["parameters"]["fit"]
+        if None in result.get("loss_by_pair", [None]) or parameters["options"].get("size", SIZE) != SIZE:
+            continue
+        loss, least = (float(np.mean(result[name])) for name in ("loss_by_pair", "optimum_by_pair"))
+        one = Training(record["seed"], fit["epochs"], fit["learning_rate"], loss)
+        by_pairs = cells.setdefault(parameters["architecture"], {})
+        by_pairs.setdefault(parameters["pairs"], {})[one] = 1 - (loss - least) / (
+            math.log(parameters["values"]) - least
+        )
+    return {name: (max(found), _usual(found[max(found)])) for name, found in cells.items()}
+
+
+def _usual(shares: Mapping[Training, float]) -> list[float]:
+    """By seed, at the budget and rate that most seeds have, of several the longest."""
+    budget = usual_budget(list(shares))
+    return [shares[one] for one in sorted(shares) if (one.epochs, one.rate) == budget]
 
 
 def _gaussian(parameters: Mapping[str, Any]) -> str:
