@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lib.models.catalogue import NAMES
+from lib.report import gate
 from lib.runs.definition import Experiment
 from lib.training.settings import FitSettings
 
@@ -161,10 +161,7 @@ def of_networks(
 
 def usual_budget(runs: Iterable[BookRun]) -> tuple[int, float]:
     """Epochs and rate that most runs have, of several the longest. Raises ValueError without runs."""
-    counted = Counter(run.budget for run in runs)
-    if not counted:
-        raise ValueError("runs: at least one is needed, got none")
-    return max(counted, key=lambda budget: (counted[budget], budget))
+    return gate.usual_budget([gate.Training(run.seed, *run.budget, 0.0, run.version) for run in runs])
 
 
 def at_equal_tokens(runs: Sequence[BookRun], budget: tuple[int, float] | None = None) -> list[BookRun]:

@@ -49,7 +49,7 @@ def ladders(runs: list[BookRun]) -> list[dict[Network, list[BookRun]]]:
     return [ladder.rungs(runs, network) for network in (ladder.ROTARY, ladder.MAMBA)]
 
 
-def test_rungs_are_budgets_at_the_rate_of_most_runs_shortest_first():
+def test_rungs_are_budgets_at_one_rate_shortest_first():
     steps = ladders(both(0.02))
     assert [str(rung) for rung in steps[0]][:2] == [
         "Transformer 2×64, rotary positions, 3 epochs",
