@@ -92,6 +92,9 @@ benchmarks: $(READY)
 	$(RUN) benchmarks/larger_than_memory.py --gigabytes 1
 	$(RUN) benchmarks/cluster.py
 
+# Byte code is written on all cores, where pip has one, and not of what hardly a page or test loads: half of the source.
+NEVER_IMPORTED := /(tests?|testing|onnx|_inductor|dialects|pip|pandas/io|transformers/(models|generation|pipelines|quantizers))/
+
 # The environment is made anew when what it should hold has changed.
 $(READY): requirements.txt requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; assert (3, 11) <= sys.version_info[:2] <= (3, 13), "Python 3.11 to 3.13 is needed; set PYTHON=python3.12, say"'
@@ -99,7 +102,7 @@ $(READY): requirements.txt requirements.lock pyproject.toml
 	test -z "$(TORCH_INDEX)" || $(RUN) -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --retries 1 --timeout 10 --index-url "$(TORCH_INDEX)" $$($(TORCH)) \
 	  || echo "No PyTorch for this machine at $(TORCH_INDEX): that of PyPI is taken."
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt -c requirements.lock
-	$(RUN) -m compileall -qq -j 0 $(VENV)/lib || true  # as pip would, which has one core for it and passes over the same
+	$(RUN) -m compileall -qq -j 0 -x '$(NEVER_IMPORTED)' $(VENV)/lib || true
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	$(VENV)/bin/jupytext-config --settings-file $(VENV)/etc/jupyter/labconfig/default_setting_overrides.json set-default-viewer markdown myst
 	touch $(READY)

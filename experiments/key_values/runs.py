@@ -60,7 +60,7 @@ class FactRun:
         """False for a training that diverged and left nothing to measure, or a network that has no loss any more."""
         return None not in self.result.get("loss_by_pair", [None])
 
-    @property
+    @cached_property
     def excess(self) -> float:
         """Mean loss above the optimum of the very documents it was tested on, nats per pair."""
         return float(np.mean(self.result["loss_by_pair"]) - np.mean(self.result["optimum_by_pair"]))
@@ -71,7 +71,7 @@ class FactRun:
         saved = float(np.log(self.parameters["values"]) - np.mean(self.result["optimum_by_pair"]))
         return 1.0 - self.excess / saved
 
-    @property
+    @cached_property
     def training(self) -> Training:
         fit = FitSettings(**self.parameters["fit"])
         return Training(self.seed, fit.epochs, fit.learning_rate, self.excess * self.pairs, self.version)
@@ -88,7 +88,7 @@ class FactRun:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(1.0 - losses / facts / np.log(self.source.values))
 
-    @property
+    @cached_property
     def forgotten(self) -> float:
         """Share of the excess on known facts that is due to their age.
 

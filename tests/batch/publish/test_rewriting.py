@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import gc
+import importlib.metadata
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import pybtex.plugin
 import pytest
+import sphinxcontrib.bibtex.plugin
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
@@ -93,6 +98,18 @@ class Book:
 
     def pages(self, out: str = "html") -> dict[str, str]:
         return {name: (self.folder / out / name).with_suffix(".html").read_text(encoding="utf-8") for name in PAGES}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_builds() -> Iterator[None]:
+    """Each of the many builds would look for plug-ins in all installed packages, and for a collector in all objects."""
+    looked_up = functools.lru_cache(importlib.metadata.entry_points)
+    gc.freeze()
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (pybtex.plugin, sphinxcontrib.bibtex.plugin):
+            patch.setattr(module, "entry_points", looked_up)
+        yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")

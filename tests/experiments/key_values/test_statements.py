@@ -63,11 +63,18 @@ def by_rank(run: Run, keys: Any, age: Any) -> Any:
     return (keys >= {4: 2, 64: 12}.get(run.parameters["options"].get("size"), 6)).astype(float)
 
 
+@lru_cache
+def measured(pairs: int, lost: bytes, seed: int) -> dict[str, Any]:
+    """What a sweep measures of a network that loses these shares of all facts; seeds differ by 0.01 nats or less."""
+    keys, age = asked(pairs)
+    share = np.where(age > 0, np.frombuffer(lost).reshape(age.shape), 1.0) + 0.0005 * seed
+    return recalled(np.log(SOURCE.values) * share, keys, SOURCE.values)
+
+
 def record(run: Run, lost: Lost = by_age) -> dict[str, Any]:
-    """A record as a sweep writes it; seeds differ by a hundredth of a nat or less."""
-    keys, age = asked(run.parameters["pairs"])
-    share = np.where(age > 0, lost(run, keys, age), 1.0) + 0.0005 * run.seed
-    result = recalled(np.log(SOURCE.values) * share, keys, SOURCE.values)
+    """A record as a sweep writes it."""
+    pairs = run.parameters["pairs"]
+    result = dict(measured(pairs, np.asarray(lost(run, *asked(pairs)), dtype=float).tobytes(), run.seed))
     result |= {"state_size": 100, "validation_losses": [1.0], "best_epoch": 1}
     return {"parameters": run.parameters, "seed": run.seed, "stale": False, "result": result, "provenance": ORIGIN}
 
