@@ -10,9 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.decomposition import PCA
-from sklearn.linear_model import Ridge
-from sklearn.metrics import silhouette_score
 
 from experiments.ngram_rules.languages import PrefixTree
 from experiments.ngram_rules.sensitivity import (
@@ -153,6 +150,8 @@ def silhouette(points: ArrayLike, labels: ArrayLike) -> float:
     1: labels are tight and apart; 0: they overlap. Raises ValueError for other shapes or a single label.
     Cost O(n^2 dimension).
     """
+    from sklearn.metrics import silhouette_score  # takes a second to load, here and below
+
     place, names, count = _labelled(points, labels)
     if len(count) < 2:
         raise ValueError("labels: at least two different ones are needed, got one")
@@ -171,6 +170,8 @@ def linear_probe(
     points (n, dimension), labels (n,). A label that occurs only among the new points cannot be got right.
     Raises ValueError for other shapes or a penalty <= 0. Cost O(n dimension^2 + dimension^3).
     """
+    from sklearn.linear_model import Ridge
+
     place, names, _ = _labelled(points, labels)
     new_place, new_names, _ = _labelled(new_points, new_labels)
     if new_place.shape[1] != place.shape[1]:
@@ -191,6 +192,8 @@ def principal_components(points: ArrayLike, count: int) -> tuple[Floats, Floats,
     Directions are the rows of an array (count, dimension), each signed so that its largest entry is positive.
     Raises ValueError for fewer than two points or more components than dimensions or points.
     """
+    from sklearn.decomposition import PCA
+
     place = np.asarray(points, dtype=np.float64)
     if place.ndim != 2 or len(place) < 2 or not np.all(np.isfinite(place)):
         raise ValueError(f"points: finite numbers (n >= 2, dimension) are allowed, got shape {place.shape}")

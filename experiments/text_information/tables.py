@@ -192,7 +192,7 @@ def _exponents(starts: Sequence[TextRun], estimator: str) -> str | None:
     if len(starts) == 1:
         return _exponent(starts[0], estimator)
     known = [one.value for run in starts if (one := exponent(run, estimator)).known]
-    return listed(known, ".2f") if known else None
+    return listed(known, "z.2f") if known else None
 
 
 def _bracketed(measured: Interval) -> str | None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 from scipy.special import exp1
-from scipy.stats import binom
 
 from lib.checks import real_array, whole_number
 from lib.information.estimators import Estimator, find_estimator
@@ -172,6 +171,8 @@ def _moments(p: float, samples: int, rule: Estimator) -> tuple[float, float]:
 
 def _cross_moment(p: float, q: float, samples: int, rule: Estimator) -> float:
     """E[g(n) g(m)] of two cells of a multinomial with probabilities p and q."""
+    from scipy.stats import binom  # half a second to load
+
     first, weights = _binomial(p, samples)
     second, _ = _binomial(q, samples)
     rest = min(1.0, q / (1.0 - p))

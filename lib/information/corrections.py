@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from lib.checks import real_array
 from lib.information.estimators import entropy
@@ -135,7 +135,7 @@ def _half_widths(jacobian: Floats, squares: float) -> Floats:
     inverse = np.linalg.pinv(jacobian / scale)
     freedom = jacobian.shape[0] - jacobian.shape[1]
     spread = np.sqrt(np.maximum(squares, 0.0) / freedom * np.sum(inverse**2, axis=1)) / scale
-    return np.asarray(student.ppf(0.975, freedom) * spread)
+    return np.asarray(stdtrit(freedom, 0.975) * spread)
 
 
 def _positive(values: ArrayLike, name: str) -> Floats:

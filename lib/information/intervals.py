@@ -43,7 +43,9 @@ class Interval:
     def __format__(self, form: str) -> str:
         if math.isnan(self.value):
             return "–"
-        value, low, high = (format(number, form or self.form) for number in (self.value, *self.ends))
+        chosen = form or self.form
+        unsigned = f"{'+' * chosen.startswith('+')}z{chosen.removeprefix('+')}"  # zero is not written as less than zero
+        value, low, high = (format(float(number), unsigned) for number in (self.value, *self.ends))
         return value if math.isnan(self.low) and math.isnan(self.high) else f"{value} [{low}, {high}]"
 
     def __str__(self) -> str:

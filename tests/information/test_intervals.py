@@ -62,5 +62,10 @@ def test_an_interval_is_written_as_asked_and_without_what_it_lacks() -> None:
     given = Interval(0.5, -0.25, 1.0)
     assert str(given) == f"{given}" == "0.5 [-0.25, 1]" and f"{given:+.2f}" == "+0.50 [-0.25, +1.00]"
     assert str(seed_mean([1.0, 1.0])) == "1.00 [1.00, 1.00]" and str(seed_mean([1.0])) == "1.00"
+    assert (
+        f"{Interval(-0.001, -0.02, 0.0):.1f}" == "0.0 [0.0, 0.0]"
+        and f"{Interval(-0.001, -0.2, -0.0):+.1f}" == "+0.0 [-0.2, +0.0]"
+    )
+    assert f"{Interval(-1e-9, -1e-3, 0.0)}" == "-1e-09 [-0.001, 0]"
     assert str(UNKNOWN) == f"{UNKNOWN:+.2f}" == "–"
     assert Interval(0.5, -0.25, 1.0, form=".2f") == given != Interval(0.5, -0.25, math.nan)

@@ -62,9 +62,9 @@ def table_of_ranges(networks: Iterable[tuple[Network, Runs]]) -> str:
     return table(
         [
             *_named(),
-            *((f"written / read, {name}", _mean(_ratio(band), ".2f")) for name, band in BANDS.items()),
-            ("500–1000 over 100–499", _mean(lambda run: run.levelling().value, ".2f")),
-            (r"$\xi$", _mean(lambda run: run.correlation_length(), ".1f")),
+            *((f"written / read, {name}", _mean(_ratio(band), "z.2f")) for name, band in BANDS.items()),
+            ("500–1000 over 100–499", _mean(lambda run: run.levelling().value, "z.2f")),
+            (r"$\xi$", _mean(lambda run: run.correlation_length(), "z.1f")),
             (r"$\xi$ of the text", lambda row: f"{row[1][0].correlation_length('read'):.1f}"),
         ],
         networks,
@@ -118,13 +118,13 @@ def table_of_quality(networks: Iterable[tuple[Network, Runs]]) -> str:
     some = list(networks)
     columns: list[Column] = [
         ("network", lambda row: _name(row[0]) + own(row)),
-        ("nats per character", _mean(lambda run: run.loss, ".3f")),
-        ("half is lost at", _mean(lambda run: run.half_distance, ".0f")),
-        *((name, _mean(quality(name), ".1f")) for name in MEASURES),
+        ("nats per character", _mean(lambda run: run.loss, "z.3f")),
+        ("half is lost at", _mean(lambda run: run.half_distance, "z.0f")),
+        *((name, _mean(quality(name), "z.1f")) for name in MEASURES),
         ("characters per second", _mean(_speed, ",.0f")),
     ]
     real = {network.text: (network, runs[:1]) for network, runs in some if runs}
-    measured = [_mean(quality(name, "quality_of_test"), ".1f") for name in MEASURES]
+    measured = [_mean(quality(name, "quality_of_test"), "z.1f") for name in MEASURES]
     rows = [[cell(row) for _, cell in columns] for row in some]
     rows += [["real text" + own(row), None, None, *(cell(row) for cell in measured), None] for row in real.values()]
     return markdown_table([head for head, _ in columns], rows)
@@ -174,7 +174,7 @@ def _named() -> list[tuple[str, Callable[[tuple[Network, Runs]], Any]]]:
         ("network", lambda row: _name(row[0])),
         ("read", lambda row: TEXTS[row[0].text]),
         ("seeds", lambda row: len(row[1])),
-        ("nats per character", _mean(lambda run: run.loss, ".3f")),
+        ("nats per character", _mean(lambda run: run.loss, "z.3f")),
     ]
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import scipy.linalg
-import scipy.signal
 from numpy.typing import ArrayLike, NDArray
 
 from lib.checks import generator, real_number, whole_lags, whole_number
@@ -98,9 +97,11 @@ class AutoregressiveGaussian(StationaryGaussian):
 
     def sample(self, n: int, length: int, seed: int | np.random.Generator) -> NDArray[np.float64]:
         """n independent sequences (n, length) by the recursion, from its stationary distribution. Cost O(n length)."""
+        from scipy.signal import lfilter  # takes half a second to load, which nothing else here needs
+
         values = generator(seed).standard_normal((whole_number(n, "n", 1), whole_number(length, "length", 1)))
         values[:, 1:] *= np.sqrt(1.0 - self.coefficient**2)
-        return np.asarray(scipy.signal.lfilter([1.0], [1.0, -self.coefficient], values, axis=1))
+        return np.asarray(lfilter([1.0], [1.0, -self.coefficient], values, axis=1))
 
 
 class PowerLawGaussian(StationaryGaussian):
