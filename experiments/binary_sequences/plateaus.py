@@ -24,7 +24,8 @@ from lib.training import FitSettings
 
 SYMBOLS = 511  # that are predicted in a sequence
 LONGER = 1.1  # times the correlation length of a network, which a smaller one may have at a smaller loss
-METHODS = {"Adam": False, "Adam, then second order": True}
+SECOND_ORDER = "Adam, then second order"
+METHODS = {"Adam": False, SECOND_ORDER: True}
 
 
 @dataclass(frozen=True)

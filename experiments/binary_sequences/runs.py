@@ -75,6 +75,11 @@ class TrainedRun:
         return float(min(self.result["validation_losses"], default=np.inf))
 
     @property
+    def training_loss(self) -> float:
+        """Of the last epoch, nats per symbol; infinite if there is none."""
+        return float([np.inf, *self.result["training_losses"]][-1])
+
+    @property
     def converged(self) -> bool:
         """Training ended because the validation loss had ceased to improve, not because the epochs were over."""
         return bool(self.result["reason"] == FINISHED_BY_PATIENCE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from experiments.binary_sequences.plateaus import Trainings, above, lengthened, usual
+from experiments.binary_sequences.plateaus import SECOND_ORDER, SYMBOLS, Trainings, above, lengthened, usual
 from experiments.binary_sequences.runs import Network, Networks, Runs, TrainedRun, best, law
 from lib.report.gate import Plateau
 from lib.report.page import MISSING, Column, listed, span, table
@@ -118,9 +118,27 @@ def method_table(found: Mapping[Network, Trainings], optimum: float) -> str:
         ("seeds", lambda row: len(row[2])),
         ("epochs", lambda row: span([len(run.result["validation_losses"]) for run in row[2]], "d")),
         ("excess (nats per sequence)", lambda row: span([above(run, optimum) for run in row[2]], ".2g")),
+        ("on the training set", lambda row: span([SYMBOLS * (run.training_loss - optimum) for run in row[2]], ".2f")),
         (r"fitted $\xi$", lambda row: span([run.measured.xi for run in row[2]], ".0f")),
     ]
     return table(columns, rows)
+
+
+def short_of_data(found: Mapping[Network, Trainings], narrower: Network, wider: Network) -> str:
+    """How many seeds of the wider network, after second-order steps, fit what they were trained on better than every
+    seed of the narrower, and what they were not worse: they learned these sequences, which more steps will not change.
+    """
+    of = (found[network].methods if network in found else {} for network in (narrower, wider))
+    less, more = (usual(methods.get(SECOND_ORDER, {})) for methods in of)
+    if not (less and more):
+        return ""
+    known, new = min(run.training_loss for run in less), max(run.validation_loss for run in less)
+    learned = [run for run in more if run.training_loss < known and run.validation_loss > new]
+    return (
+        f"Of the {len(more)} seeds of {wider.name} {len(learned) or 'none'} ended with a smaller loss on the training "
+        f"set than every seed of {narrower.name}, and with a larger one on the validation set."
+        + (" What these lack is data, not steps." if learned else "")
+    )
 
 
 def gate_table(gates: Mapping[Network, Plateau]) -> str:

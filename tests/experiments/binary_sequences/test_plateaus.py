@@ -14,7 +14,7 @@ from experiments.binary_sequences.plateaus import SYMBOLS, Trainings, best_start
 from experiments.binary_sequences.run import group_lags
 from experiments.binary_sequences.runs import Network, TrainedRun
 from experiments.binary_sequences.seed_tables import law_signs, tail_signs
-from experiments.binary_sequences.tables import budget_table, excess_table, gate_table
+from experiments.binary_sequences.tables import budget_table, excess_table, gate_table, short_of_data
 from lib.information.intervals import Interval
 from lib.report.gate import Training
 from lib.report.verdicts import judge
@@ -138,6 +138,22 @@ def test_of_two_methods_the_better_one_counts_whatever_its_number_of_passes() ->
              *trained([0.31], learning_rate=0.03, **newton)]  # fmt: skip
     assert verdict_of(first + better + ended) == (True, "")
     assert verdict_of(first[5:] + few) == verdict_of([*first[5:], *few][::-1])  # neither has three seeds: all count
+
+
+def test_a_network_that_learned_its_training_set_and_predicts_worse_is_short_of_data() -> None:
+    def told(new: float, known: float, **changes: Any) -> str:
+        """Of three seeds of twice the width with this excess in validation and in training."""
+        wider = trained([new] * 3, width=16, **changes)
+        for one in wider:
+            one["result"]["training_losses"] = [OPTIMUM.value + known / SYMBOLS]
+        of = trainings(trained([0.02, 0.03, 0.04], epochs=6, newton=9) + wider)
+        return short_of_data(of, RNN, Network("rnn", 16))
+
+    second_order = {"epochs": 6, "newton": 9}
+    assert "Of the 3 seeds of RNN 16 3 ended" in (lacking := told(0.05, 0.01, **second_order)) and "data" in lacking
+    for new, known in ((0.05, 0.03), (0.03, 0.01), (0.01, 0.05)):  # worse in both, as good, better
+        assert "none ended" in (found := told(new, known, **second_order)) and "data" not in found
+    assert told(0.05, 0.01) == ""  # Adam alone
 
 
 def test_a_longer_budget_stands_beside_the_longest_that_is_at_most_half_of_it_at_the_same_rate() -> None:
