@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from .accessibility import LOOKS, violations
+from .accessibility import LEVELS, LOOKS, violations
 from .conftest import DESK, PHONE, Visit, group, visiting
 from .test_pages import overflow, real
 
 pytestmark = pytest.mark.browser
 
-PAGE = "notebooks/memorisation/inside_trained_networks.html"
+PAGE = "notebooks/gradients/relevancy_screening.html"  # with some of everything, and not large
+MANY_KINDS = "notebooks/memorisation/inside_trained_networks.html"
 LOOK = """() => [...document.querySelectorAll('body, article *')].map(element => {
   const style = getComputedStyle(element), box = element.getBoundingClientRect();
   const size = [Math.round(box.width), Math.round(box.height)];
@@ -24,30 +27,31 @@ def page(visit: Visit) -> Visit:
     return visit
 
 
-def rules(visit: Visit) -> set[str]:
-    return {violation.rule for violation in violations(visit.page)}
+def rules(visit: Visit, among: Sequence[str] = LEVELS) -> set[str]:
+    return {violation.rule for violation in violations(visit.page, among)}
 
 
 @pytest.mark.parametrize("width", [DESK, PHONE])
-def test_a_page_that_was_turned_looks_as_if_it_had_been_opened_so(page: Visit, width: int) -> None:
-    first = page.page.evaluate(LOOK)
-    page.turn("dark", width)
-    turned = page.page.evaluate(LOOK)
-    with visiting(page.page.context, page.address, "dark", width) as dark:
-        dark.open(PAGE)
+def test_a_page_that_was_turned_looks_as_if_it_had_been_opened_so(visit: Visit, width: int) -> None:
+    visit.open(MANY_KINDS)
+    first = visit.page.evaluate(LOOK)
+    visit.turn("dark", width)
+    turned = visit.page.evaluate(LOOK)
+    with visiting(visit.page.context, visit.address, "dark", width) as dark:
+        dark.open(MANY_KINDS)
         assert dark.page.evaluate(LOOK) == turned != first
-    page.turn("light", DESK)
-    assert page.page.evaluate(LOOK) == first
+    visit.turn("light", DESK)
+    assert visit.page.evaluate(LOOK) == first
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_one_unreadable_word_among_thousands_that_look_alike_is_noticed(page: Visit, scheme: str) -> None:
     page.turn(scheme, DESK)
-    assert "color-contrast" not in rules(page)
+    assert "color-contrast" not in rules(page, LOOKS)
     words = page.page.locator("article .highlight span.n:visible")
     assert words.count() > 100
     words.nth(words.count() // 2).evaluate("word => { word.textContent = 'unread'; word.style.color = '#808080'; }")
-    assert "color-contrast" in rules(page)
+    assert "color-contrast" in rules(page, LOOKS)
 
 
 def test_a_readable_colour_on_a_background_like_it_is_noticed(page: Visit) -> None:
@@ -72,7 +76,7 @@ def test_an_unreadable_text_is_noticed_where_the_first_that_looks_like_it_cannot
     faint = "position: relative; color: #ccc"
     more = f"<p style='{faint}; {style}'>{first}</p><p style='{faint}'>unread</p>"
     page.page.locator("article h1").evaluate("(title, more) => title.insertAdjacentHTML('afterend', more)", more)
-    found = [place for one in violations(page.page) if one.rule == "color-contrast" for place in one.places]
+    found = [place for one in violations(page.page, LOOKS) if one.rule == "color-contrast" for place in one.places]
     assert any("unread" in place for place in found)
 
 
