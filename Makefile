@@ -92,7 +92,7 @@ benchmarks: $(READY)
 	$(RUN) benchmarks/larger_than_memory.py --gigabytes 1
 	$(RUN) benchmarks/cluster.py
 
-# Byte code is written on all cores, where pip has one, and not of what hardly a page or test loads: half of the source.
+# Byte code is written on all cores, where pip has one, and not of what hardly a page or test loads: two fifths.
 NEVER_IMPORTED := /(tests?|testing|onnx|_inductor|dialects|pip|pandas/io|transformers/(models|generation|pipelines|quantizers))/
 
 # The environment is made anew when what it should hold has changed.

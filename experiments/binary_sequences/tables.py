@@ -125,8 +125,10 @@ def method_table(found: Mapping[Network, Trainings], optimum: float) -> str:
 
 
 def short_of_data(found: Mapping[Network, Trainings], narrower: Network, wider: Network) -> str:
-    """How many seeds of the wider network, after second-order steps, fit what they were trained on better than every
-    seed of the narrower, and what they were not worse: they learned these sequences, which more steps will not change.
+    """What second-order steps left of the wider network: did more of them help, and what do they fit?
+
+    Seeds that fit what they were trained on better than every seed of the narrower network, and new sequences worse,
+    have learned these sequences, which more steps will not change.
     """
     of = (found[network].methods if network in found else {} for network in (narrower, wider))
     less, more = (usual(methods.get(SECOND_ORDER, {})) for methods in of)
@@ -134,7 +136,11 @@ def short_of_data(found: Mapping[Network, Trainings], narrower: Network, wider: 
         return ""
     known, new = min(run.training_loss for run in less), max(run.validation_loss for run in less)
     learned = [run for run in more if run.training_loss < known and run.validation_loss > new]
-    return (
+    budgets = lengthened(Trainings(found[wider].methods[SECOND_ORDER]))
+    (short, long), pairs = budgets or ((0, 0), [])
+    lowered = sum(after.validation_loss < before.validation_loss for before, after in pairs)
+    longer = f"With up to {long} passes in place of {short}, {lowered or 'none'} of {len(pairs)} seeds ended lower. "
+    return (longer if pairs else "") + (
         f"Of the {len(more)} seeds of {wider.name} {len(learned) or 'none'} ended with a smaller loss on the training "
         f"set than every seed of {narrower.name}, and with a larger one on the validation set."
         + (" What these lack is data, not steps." if learned else "")

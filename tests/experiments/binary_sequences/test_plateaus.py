@@ -155,6 +155,15 @@ def test_a_network_that_learned_its_training_set_and_predicts_worse_is_short_of_
         assert "none ended" in (found := told(new, known, **second_order)) and "data" not in found
     assert told(0.05, 0.01) == ""  # Adam alone
 
+    def lengthened_to(excess: float) -> str:
+        some, more = (
+            trained([left] * 3, width=16, epochs=6, newton=steps) for left, steps in ((0.05, 9), (excess, 40))
+        )
+        return short_of_data(trainings(trained([0.02] * 3, **second_order) + some + more), RNN, Network("rnn", 16))
+
+    assert "46 passes in place of 15, none of 3 seeds" in lengthened_to(0.05)
+    assert "46 passes in place of 15, 3 of 3 seeds" in lengthened_to(0.03)
+
 
 def test_a_longer_budget_stands_beside_the_longest_that_is_at_most_half_of_it_at_the_same_rate() -> None:
     beside = [*trained([0.2], epochs=15), *trained([0.4], epochs=59), *trained([0.1], epochs=120, learning_rate=0.03)]
