@@ -184,13 +184,16 @@ def by_recipe(runs: Iterable[RecallRun]) -> dict[Recipe, Runs]:
 def best_recipe(runs: Iterable[RecallRun]) -> Runs:
     """The runs of one network at one delay with the recipe by which the largest share succeeds; none where none is.
 
-    Where shares are equal, that with the larger mean accuracy; then the printed one.
+    Where shares are equal, that with the larger mean accuracy; then the printed one. Where every seed succeeds, and
+    accuracies say only where training was ended, the printed one, and else that with the fewest updates.
     """
     tried = by_recipe(runs).values()
 
-    def worth(some: Runs) -> tuple[float, float, bool]:
+    def worth(some: Runs) -> tuple[float, float, bool, float]:
         accuracies = [0.0 if np.isnan(run.accuracy) else run.accuracy for run in some]
-        return float(np.mean([run.succeeded for run in some])), float(np.mean(accuracies)), some[0].as_printed
+        whole = all(run.succeeded for run in some)
+        share, right = float(np.mean([run.succeeded for run in some])), 1.0 if whole else float(np.mean(accuracies))
+        return share, right, some[0].as_printed, -float(np.mean([run.updates for run in some]))
 
     return max(tried, key=worth, default=[])
 

@@ -52,6 +52,8 @@ def test_the_slowest_success_is_of_networks_that_succeed_in_every_seed_by_their_
     assert slowest_success(found, 100) is None
     better = runs(cell("rel_rnn", 500, success=[9000, None, None], rate=0.0002), REL_SUCCEEDS)
     assert {run.recipe.rate for run in best_recipe(better)} == {0.001}
+    slower = cell("rel_rnn", 500, success=9000, rate=0.0005, accuracy=0.999)  # none is printed: the sooner one counts
+    assert {run.recipe.rate for run in best_recipe(runs(slower, REL_SUCCEEDS))} == {0.001}
 
 
 def test_a_training_that_large_gradients_froze_is_no_failure():
@@ -176,6 +178,11 @@ def test_updates_of_the_longest_delay_over_those_of_the_shortest():
     assert ratio(cell("rel_rnn", 500, success=[9000, 3000, 3000])) == "undecided"
     assert ratio(cell("rel_rnn", 500, success=[4000, None, 4000])) == "undecided"
     assert ratio([]) == "undecided"
+    # half the rate takes twice the updates at any delay: only trainings by one recipe are compared
+    half = [cell("rel_rnn", delay, success=updates, rate=0.0005) for delay, updates in ((100, 6000), (500, 8000))]
+    lost = [cell("rel_rnn", 100, success=3000), cell("rel_rnn", 500, success=[4000, None, 4000])]
+    assert statements.judge_length_and_speed(runs(*lost, *half)) == "agrees"
+    assert statements.judge_length_and_speed(runs(*lost, half[0])) == "undecided"
     # negative control: an LSTM, whose updates grow with the delay, in the place of RelRNN
     lstm = [cell("rel_rnn", 100, success=2000), cell("rel_rnn", 500, success=12000)]
     assert statements.judge_length_and_speed(runs(*lstm)) == "differs"
