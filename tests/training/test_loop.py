@@ -105,7 +105,7 @@ def test_the_loss_is_the_mean_of_minus_log_probability_of_every_next_token():
             total -= float(logits.detach().log_softmax(-1)[0, int(following)])
     expected = total / (7 * 8)
     task = NextToken(data, data)
-    assert float(task.loss(model, torch.from_numpy(data))) == pytest.approx(expected, rel=1e-12)
+    assert float(task.loss(model, torch.from_numpy(data)).detach()) == pytest.approx(expected, rel=1e-12)
     assert task.validation_loss(model, torch.device("cpu")) == pytest.approx(expected, rel=1e-12)
     assert position_losses(model, data, batch=2).mean() == pytest.approx(expected, rel=1e-12)
 
