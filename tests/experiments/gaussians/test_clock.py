@@ -165,7 +165,8 @@ def test_no_record_and_a_part_of_them_decide_nothing_and_say_what_is_missing(
 
 def test_lines_that_mix_budgets_and_what_the_clock_moves_are_told(clocked: list[GaussianRun]) -> None:
     told = budget_text(clocked)
-    assert "not the same at all lengths: Mamba 2×32, no positions, state size 16. At L = 256" in told  # 80 at 256
+    longer = "; ".join(f"Mamba 2×32, no positions, state size {state}" for state in (1, 16))  # 80 epochs at 256
+    assert f"not the same at all lengths: {longer}. At L = 256" in told
     assert "reached by 6 of 7 networks with no clock, 0 of 1 networks with sinusoids" in told
     assert "reached by 0 of 7 networks with no clock" in budget_text(world(by_clock, worse=0.7))
     fewer = [run for run in clocked if run.length != 256 or run.parameters["fit"]["epochs"] < 80]
