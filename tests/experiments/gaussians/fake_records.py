@@ -158,7 +158,8 @@ def clock_records(share: Share, gain: float = 1.0, worse: float = 1.2, noise: fl
     for number, run in enumerate(Experiment("l2m-clock").runs("laptop")):
         asked = run.parameters
         size, layers, changes, fit = asked["size"], asked["layers"], asked["model"], asked["fit"]
-        gated = (size, changes["positions"], layers) == ("mamba-2x32", "none", 4)  # at 80 epochs, by one of 160
+        twice = changes["positions"] == "none" or asked["copies"] == 16  # at 80 epochs, by one of 160
+        gated = (size, layers) == ("mamba-2x32", 4) and twice
         if fit["epochs"] > (160 if gated else 80):
             continue
         level = baselines(layers, windows=()).independent.mean()
