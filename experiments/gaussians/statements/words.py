@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from experiments.gaussians.runs import Lengths, Runs
+from experiments.gaussians.runs import Lengths, Model, Runs
 from experiments.gaussians.statements import clock
-from experiments.gaussians.statements.length import plateau, usual_runs
+from experiments.gaussians.statements.length import plateau, relative, usual_runs
 from lib.training.settings import FitSettings
 
 
@@ -26,6 +26,24 @@ def budget_text(runs: Runs, copies: int = clock.COPIES) -> str:
         reached = sum(plateau(every, [model], [longest]).reached for model in there)
         ended.append(f"{reached} of {len(there)} networks with {words}")
     return f"{told} At L = {longest} a plateau was reached by {', '.join(ended)}."
+
+
+def learned_with_epochs(runs: Runs, model: Model, length: int, copies: int = clock.COPIES) -> str:
+    """The share that one network has not learned, by epochs, seeds from the smallest to the largest; "" without runs.
+
+    At the rate that it is shown with; one seed alone is said to be one.
+    """
+    own = [run for run in runs if (run.model, run.length, run.parameters["copies"]) == (model, length, copies)]
+    if not own:
+        return ""
+    fits = [(FitSettings(**run.parameters["fit"]), relative(run)) for run in own]
+    rate = FitSettings(**usual_runs(own)[model][length][0].parameters["fit"]).learning_rate
+    told = []
+    for epochs in sorted({fit.epochs for fit, _ in fits if fit.learning_rate == rate}):
+        shares = [share for fit, share in fits if (fit.epochs, fit.learning_rate) == (epochs, rate)]
+        ends = f"{min(shares):.3f} to {max(shares):.3f}" if len(shares) > 1 else f"{shares[0]:.3f} (one seed)"
+        told.append(f"{ends} after {epochs} epochs")
+    return f"{model} has, at L = {length} and rate {rate:g}, not learned {', '.join(told)}."
 
 
 def clock_or_state(runs: Runs) -> str:

@@ -16,7 +16,7 @@ from experiments.gaussians.baselines import baselines
 from experiments.gaussians.runs import GaussianRun, trained_runs
 from experiments.gaussians.statements import clock
 from experiments.gaussians.statements.length import plateau, relative
-from experiments.gaussians.statements.words import budget_text, clock_or_state
+from experiments.gaussians.statements.words import budget_text, clock_or_state, learned_with_epochs
 from lib.report.shown import WORDS
 from lib.report.verdicts import UNCONVERGED, UNMET
 from lib.runs.definition import Experiment
@@ -177,6 +177,16 @@ def test_lines_that_mix_budgets_and_what_the_clock_moves_are_told(clocked: list[
     assert "for GPT2 by 0.70. The clock moves the line of every" in clock_or_state(clocked)
     assert "The clock does not move the line of every" in clock_or_state(world(by_architecture))
     assert "when all these" in clock_or_state([run for run in clocked if run.length != 256])
+
+
+def test_what_longer_training_learns_is_told_by_epochs_at_the_rate_that_is_shown(clocked: list[GaussianRun]) -> None:
+    small = clock.network(clock.MAMBA, "none", 1)
+    told = learned_with_epochs(clocked, small, 16)
+    assert "at L = 16 and rate 0.03, not learned 0.050 (one seed) after 20 epochs, 0.050 to 0.050 after 40" in told
+    assert told.endswith("(one seed) after 80 epochs.")
+    halved = world(by_clock, gain=2.0)
+    assert "to 0.050 after 40 epochs, 0.025 (one seed) after 80 epochs." in learned_with_epochs(halved, small, 16)
+    assert learned_with_epochs([run for run in clocked if run.length != 16], small, 16) == ""
 
 
 def test_the_state_orders_kl_and_leaves_the_floor_where_it_is_too_small_only_if_memory_decides(
