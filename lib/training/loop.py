@@ -47,6 +47,26 @@ class Fit:
         return has_diverged(self.reason)
 
 
+@dataclass(frozen=True)
+class GradientNorms:
+    """Gradients of one epoch before they were clipped; none where nothing is clipped.
+
+    largest: the largest norm that is a number, infinite if its square is too large for its type. lost: some gradient of
+    a loss that was a number was none.
+    """
+
+    largest: float = math.nan
+    lost: bool = False
+
+    @property
+    def told(self) -> str:
+        """What the reason of a training that diverged says of them; empty if nothing is known."""
+        known = "whose norm is too large for its type" if math.isinf(self.largest) else f"of norm {self.largest:.3g}"
+        if self.lost:
+            return ", after a gradient that is no number" + ("" if math.isnan(self.largest) else f", and one {known}")
+        return "" if math.isnan(self.largest) else f", after a gradient {known}"
+
+
 def has_diverged(reason: str) -> bool:
     """Whether a training that ended for this reason did so because a loss was no finite number."""
     return reason.startswith(DIVERGED)
@@ -99,16 +119,16 @@ def fit(
     done = len(course.training_losses)
     with tqdm(total=settings.passes, initial=done, desc=label or "training", unit="epoch", disable=not progress) as bar:
         while not course.reason:
-            started, largest = time.perf_counter(), None
+            started, norms = time.perf_counter(), GradientNorms()
             if second and done >= settings.epochs:
                 loss, moved = second.step(model)
                 loss /= second.sequences.shape[1] - 1
             else:
                 factor, moved = settings.annealing(course.validation_losses), True
-                loss, largest = _epoch(model, task, settings, optimizer, parameters, done, steps, device, factor)
+                loss, norms = _epoch(model, task, settings, optimizer, parameters, done, steps, device, factor)
             done += 1
             found = _evaluation(model, task, device) if math.isfinite(loss) else Evaluation(math.nan)
-            _judge(course, settings, loss, found, moved, largest)
+            _judge(course, settings, loss, found, moved, norms)
             if course.best_epoch == len(course.validation_losses) == done:
                 best = copy_of(model)
             course.seconds += time.perf_counter() - started
@@ -135,14 +155,12 @@ def _epoch(
     steps: int,
     device: torch.device,
     factor: float,
-) -> tuple[float, float | None]:
-    """One pass over the data, at `factor` of the rate: mean training loss, and the largest norm of clipped gradients.
-
-    Norms that are not a number do not count; one whose square is too large for its type is infinite.
-    """
+) -> tuple[float, GradientNorms]:
+    """One pass over the data, at `factor` of the rate: mean training loss, and what the gradients were."""
     model.train()
     total = torch.zeros((), dtype=torch.float64, device=device)
     largest: torch.Tensor | None = None
+    lost = torch.zeros((), dtype=torch.bool, device=device)
     count = 0
     for number, batch in enumerate(task.batches(settings.batch, done, device)):
         rate = settings.learning_rate_at(done * steps + number, settings.epochs * steps)
@@ -156,9 +174,11 @@ def _epoch(
         optimizer.step()
         if norm is not None:
             largest = norm if largest is None else torch.fmax(largest, norm)
+            lost |= loss.detach().isfinite() & norm.isnan()
         total += loss.detach()  # not read before the epoch ends, so that a GPU does not wait for it
         count += 1
-    return float(total) / max(1, count), None if largest is None else float(largest)
+    norms = GradientNorms() if largest is None else GradientNorms(float(largest), bool(lost))
+    return float(total) / max(1, count), norms
 
 
 def _evaluation(model: Any, task: Task, device: torch.device) -> Evaluation:
@@ -180,18 +200,13 @@ def _noise(model: Any, seed: int, step: int) -> Iterator[None]:
 
 
 def _judge(
-    course: Fit, settings: FitSettings, loss: float, found: Evaluation, moved: bool, largest: float | None = None
+    course: Fit, settings: FitSettings, loss: float, found: Evaluation, moved: bool, norms: GradientNorms
 ) -> None:
-    """Enter one epoch, and decide whether it was the last; moved: whether it changed the model.
-
-    largest: norm of a gradient in it, before it was clipped.
-    """
+    """Enter one epoch, and decide whether it was the last; moved: whether it changed the model."""
     epoch, validation = len(course.training_losses) + 1, found.loss
     if not (math.isfinite(loss) and math.isfinite(validation)):
         course.reason = f"{DIVERGED}: losses {loss} and {validation} in epoch {epoch}"
-        if largest is not None and not math.isnan(largest):
-            norm = f"of norm {largest:.3g}" if math.isfinite(largest) else "whose norm is too large for its type"
-            course.reason += f", after a gradient {norm}"
+        course.reason += norms.told
         return
     course.training_losses.append(loss)
     course.validation_losses.append(validation)

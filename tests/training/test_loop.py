@@ -182,6 +182,26 @@ def test_a_run_that_a_large_gradient_ends_says_how_large_it_was():
         assert course.diverged and course.reason.endswith(f" in epoch 1, after a gradient {told}")
 
 
+def test_a_run_that_a_gradient_ends_which_is_no_number_says_so_beside_the_largest_that_is_one():
+    class Rooted(NextToken):
+        """From its second update on the loss has the root of zero added, whose derivative is infinite times zero."""
+
+        calls = 0
+
+        def loss(self, model, batch):
+            Rooted.calls += 1
+            found = super().loss(model, batch)
+            return found + (0 * found).sqrt() if Rooted.calls > 1 else found
+
+    first = torch.from_numpy(chain_data(50, 8, 0)[:25])
+    for updates, told in ((3, ", after a gradient that is no number, and one of norm "), (1, "")):
+        Rooted.calls = 0
+        task = Rooted(first.numpy(), first.numpy())
+        task.batches = lambda batch, epoch, device, updates=updates: iter([first] * updates)
+        course = fit(create("rnn", 2, 2, seed=0), task, FitSettings(batch=25, epochs=1), progress=False)
+        assert course.diverged == bool(told) and told in course.reason
+
+
 def test_the_same_seed_gives_the_same_numbers_and_another_seed_others():
     def trained(seed):
         model = create("lstm", 2, 3, seed=0)
