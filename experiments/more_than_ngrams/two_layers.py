@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lib.checks import real_array
 from lib.theory.memorizing.exact import Rationals, rationals, states
 
 Numbers = NDArray[Any]  # of floats, or of Fractions
@@ -63,10 +64,13 @@ class TwoLayerSSM:
 def memorise(z: Numbers, y: Numbers) -> TwoLayers:
     """At most 4 ceil(sqrt N) neurons with y(z_i) = y_i for N different numbers z (N,) and any y (N,).
 
-    Raises ValueError for numbers z that are not different. Cost O(N) weights, O(N log N) operations.
+    Floats, whole numbers as well; Fractions throughout where z or y is an array of objects. Raises ValueError for
+    numbers z that are not different, for other shapes, and for numbers that are not finite. Cost O(N) weights,
+    O(N log N) operations.
     """
+    z, y = _numbers(z, y)
     order = np.argsort(z)
-    z, y = np.asarray(z)[order], np.asarray(y)[order]
+    z, y = z[order], y[order]
     if len(z) == 0 or (z[1:] == z[:-1]).any():
         raise ValueError(f"z: one or more numbers, no two of them alike, are allowed, got {z.tolist()}")
     r, nothing = math.isqrt(len(z) - 1) + 1, 0 * z[0]
@@ -98,6 +102,20 @@ def memorise_sequences(sequences: Any, y: Any, direction: Any) -> TwoLayerSSM:
     A[np.arange(1, register), np.arange(register - 1)] = Fraction(1)  # handed on
     A[register:, register - 1 : register] = Fraction(1)  # and read
     return TwoLayerSSM(A, np.concatenate([g[:0:-1], np.repeat(g[:1], readers, axis=0)]), layers)
+
+
+def _numbers(z: Any, y: Any) -> tuple[Numbers, Numbers]:
+    """z (N,) and y (N,), both of floats or both of Fractions; ValueError for others."""
+    numbers = np.asarray(z), np.asarray(y)
+    if any(array.dtype == object for array in numbers):
+        exact, targets = map(rationals, numbers)
+    else:
+        exact, targets = real_array(numbers[0], "z"), real_array(numbers[1], "y")
+        if not np.all(np.isfinite(exact)) or not np.all(np.isfinite(targets)):
+            raise ValueError("z, y: finite numbers are allowed, got NaN or infinity")
+    if exact.ndim != 1 or targets.shape != exact.shape:
+        raise ValueError(f"z, y: numbers of one shape (N,) are allowed, got {exact.shape} and {targets.shape}")
+    return exact, targets
 
 
 def _relu(values: Numbers) -> Numbers:

@@ -114,11 +114,13 @@ class TemplateGrammar:
 
     def occurrence_probabilities(self, size: int) -> dict[Sentence, Fraction]:
         """For each run of `size` words the probability that a sentence contains it at least once."""
-        runs = (run for run in self.windows(size) if run[-1] != END)
+        runs = (run for run in self.windows(size) if END not in run[-1:])
         return {run: self._occurrence_probability(run) for run in runs}
 
     def _occurrence_probability(self, run: Sentence) -> Fraction:
         """One minus the probability of the paths that never match the whole run."""
+        if not run:
+            return Fraction(1)  # every sentence contains the run of no words
         missing, jumps = Fraction(), _matching_table(run)
         for graph, weight in self._weighted_graphs(0):
             states: list[dict[int, Fraction]] = [{} for _ in graph]

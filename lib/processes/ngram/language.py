@@ -235,12 +235,13 @@ class NgramLanguage:
     def log_probability(self, sentence: str | Sequence[Word]) -> float:
         """ln of the probability that the rules write these words, given the first n - 1 (with padding: all of them).
 
-        -inf if they cannot. Raises ValueError for words outside the vocabulary. Cost O(words).
+        -inf if they cannot, as where no rule applies: fewer than n words, the marks of the language counted.
+        Raises ValueError for words outside the vocabulary. Cost O(words).
         """
         marked = (START,) * (self.n - 1) * self.padding + self._known(sentence) + (END,) * self.end
         ids = [self._ids[word] for word in marked]
-        runs = (tuple(ids[i : i + self.n]) for i in range(len(ids) - self.n + 1))
-        return fsum(self.rules.log_probabilities.get(run, -inf) for run in runs)
+        runs = [tuple(ids[i : i + self.n]) for i in range(len(ids) - self.n + 1)]
+        return fsum(self.rules.log_probabilities.get(run, -inf) for run in runs) if runs else -inf
 
     def sentence_entropy(self) -> float:
         """Entropy of a sentence of the language in nats."""

@@ -158,8 +158,9 @@ def memorizing_ssm(
       standard normal sequences of n = m = 3 outputs of variance 1 are off by 1e-5 to 1e-2 at N = 300 and by 0.05 or
       far more at N = 500, in float64. Nothing is raised; the network's `residual` says how far.
     - "gap": the same weights; the neuron with the widest gap comes next. Cost O(N^2 (ln N + order m + p)), as "paper".
-    - "sorted": nearly all neurons read one line; C by divided differences. Cost O(N (order m + p)) after a search
-      for the line; the condition grows about as N^3.
+    - "sorted": nearly all neurons read one line; C by divided differences in float64, by back substitution in other
+      types. Cost O(N (order m + p)), or O(N^2 (order m + p)), after a search for the line; the condition grows about
+      as N^3.
     - "winner_take_all": neuron i fires for sequence i alone, condition 1. Windows have to be corners of their convex
       hull, as they are on a sphere. Cost O(N^2 order m), and one linear program for each window that is not obvious;
       O(N (order m)^2) where the inputs are few different points of a sphere, as words are.

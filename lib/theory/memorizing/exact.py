@@ -35,8 +35,11 @@ class ExactMemorizer:
     survivors: tuple[int, ...]
 
     def __call__(self, inputs: Any) -> Rationals:
-        """C relu(h_T + b), (sequences, p), for rational inputs (sequences, T, m)."""
-        return np.asarray(rectified(states(self.A, self.B, rationals(inputs)) + self.b) @ self.C.T)
+        """C relu(h_T + b), (sequences, p), for rational inputs (sequences, T >= 1, m). ValueError for others."""
+        x = rationals(inputs)
+        if x.ndim != 3 or x.shape[1] < 1 or x.shape[2] != self.B.shape[1]:
+            raise ValueError(f"inputs: shape (sequences, T >= 1, {self.B.shape[1]}) is allowed, got {x.shape}")
+        return np.asarray(rectified(states(self.A, self.B, x) + self.b) @ self.C.T)
 
 
 def exact_memorizer(inputs: Any, outputs: Any, order: int, seed: int | np.random.Generator = 0) -> ExactMemorizer:
@@ -108,9 +111,15 @@ def determinant(matrix: Rationals) -> Fraction:
 
 
 def rationals(values: Any) -> Rationals:
-    """An array of Fractions, each exactly the number given (floats are dyadic rationals)."""
+    """An array of Fractions, each exactly the number given (floats are dyadic rationals).
+
+    Raises ValueError for what is no array of finite numbers, or of complex ones.
+    """
     array = np.asarray(values)
-    flat = [value if isinstance(value, Fraction) else Fraction(value) for value in array.ravel().tolist()]
+    try:
+        flat = [value if isinstance(value, Fraction) else Fraction(value) for value in array.ravel().tolist()]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"numbers: finite integers, fractions or floats are allowed: {error}") from error
     result = np.empty(array.size, dtype=object)
     result[:] = flat
     return result.reshape(array.shape)

@@ -6,7 +6,7 @@ words the logarithms of a smoothed distribution, and apply a softmax. One neuron
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -72,8 +72,10 @@ class NgramSSM:
 
     def next_word_distribution(self, context: tuple[str, ...] | str) -> dict[str, float]:
         """{word: probability} after a context of n - 1 words or more, every word with its positive probability."""
-        spelled = tuple(context.split()) if isinstance(context, str) else tuple(context)
-        if len(spelled) < self.n - 1 or not set(spelled) <= set(self.words):
+        given = context.split() if isinstance(context, str) else context
+        spelled = tuple(given) if isinstance(given, Iterable) else ()
+        known = isinstance(given, Iterable) and all(isinstance(word, str) and word in self.words for word in spelled)
+        if len(spelled) < self.n - 1 or not known:
             raise ValueError(f"context: at least {self.n - 1} words of the vocabulary are allowed, got {context!r}")
         law = self.next_word_law([[self.words.index(word) for word in spelled]])[0]
         return dict(zip((*self.words, "<end>"), law.tolist(), strict=True))
@@ -128,19 +130,19 @@ def ngram_ssm(
     by default whole numbers (e = 1), a circle (e = 2), or random points of a sphere. sparse: C keeps only what can
     follow, for thousands of rules; needs one-hot features. method, dtype, seed: as in `memorizing_ssm`.
     The smoothed distribution takes epsilon / 2 of the distance and leaves the rest to rounding. Raises ValueError for
-    epsilon outside (0, 2), an embedding of the wrong shape or with equal rows, and whatever `memorizing_ssm` refuses.
+    epsilon outside (0, 2), a language with start marks, an embedding of the wrong shape or with equal rows, and
+    whatever `memorizing_ssm` refuses.
     """
     width, size = whole_number(embedding_dimension, "embedding_dimension", 1), len(language.words)
-    allowed = real_number(epsilon, "epsilon")
-    if not 0 < allowed < 2:
-        raise ValueError(f"epsilon: 0 < epsilon < 2 is allowed (distributions are never further apart), got {epsilon}")
-    random = generator(seed)
+    allowed, random = _distance(epsilon), generator(seed)
     table = word_embedding(size, width, random) if embedding is None else real_array(embedding, "embedding")
     if table.shape != (size, width):
         raise ValueError(f"embedding: shape (words, dimension) = ({size}, {width}) is allowed, got {table.shape}")
     if len(np.unique(table, axis=0)) < size:
         raise ValueError("embedding: a different vector for every word is allowed, two are equal")
     rules = language.rules
+    if np.max(rules.contexts, initial=-1) >= size:
+        raise ValueError("language: one without start marks is allowed (padding=False), `<start>` has no vector")
     logits = sparse_logits(rules.sparse_laws(), allowed) if sparse else smoothed_logits(rules.laws(), allowed)
     ssm = memorizing_ssm(table[rules.contexts], logits, language.n - 1, method, dtype=dtype, seed=random)
     return NgramSSM(tuple(language.words), language.n, table.astype(dtype), ssm, allowed)
@@ -152,16 +154,14 @@ def smoothed_law(laws: ArrayLike, epsilon: float) -> Array:
     A distribution with Z zeros gets epsilon / (4 Z) in each of them; the rest is scaled by 1 - epsilon / 4. Raises
     ValueError for rows that are no distributions, or epsilon outside (0, 2).
     """
-    given = np.asarray(laws, dtype=np.float64)
+    given, allowed = real_array(laws, "laws"), _distance(epsilon)
     if given.ndim != 2 or not np.all(given >= 0) or not np.allclose(given.sum(axis=1), 1, rtol=0, atol=1e-9):
         raise ValueError(
             f"laws: rows of probabilities >= 0 that sum to 1 are allowed, got {given.shape}, sums {given.sum(axis=-1)}"
         )
-    if not 0 < epsilon < 2:
-        raise ValueError(f"epsilon: 0 < epsilon < 2 is allowed, got {epsilon}")
     zeros = (given == 0).sum(axis=1, keepdims=True)
-    share = epsilon / (4 * np.maximum(zeros, 1))
-    return np.asarray(np.where(given == 0, share, given * (1 - np.where(zeros > 0, epsilon / 4, 0))))
+    share = allowed / (4 * np.maximum(zeros, 1))
+    return np.asarray(np.where(given == 0, share, given * (1 - np.where(zeros > 0, allowed / 4, 0))))
 
 
 def smoothed_logits(laws: ArrayLike, epsilon: float) -> Array:
@@ -173,16 +173,23 @@ def smoothed_logits(laws: ArrayLike, epsilon: float) -> Array:
 def sparse_logits(laws: csr_array, epsilon: float) -> csr_array:
     """The same logits, shifted so that the words that cannot follow have 0: stored are only those that can.
 
-    laws sparse (N, K + 1), each row with a zero. Raises ValueError for a row without.
+    laws sparse (N, K + 1), each row with a zero. Raises ValueError for a row without, or epsilon outside (0, 2).
     """
-    table = csr_array(laws)
+    table, allowed = csr_array(laws), _distance(epsilon)
     table.eliminate_zeros()
     followers = np.diff(table.indptr)
     if followers.max() == table.shape[1]:
         raise ValueError("laws: rows with a word that cannot follow are allowed; a full row has nothing to leave out")
-    share = epsilon / (4 * (table.shape[1] - followers))
-    logits = np.log(table.data * (1 - epsilon / 4)) - np.repeat(np.log(share), followers)
+    share = allowed / (4 * (table.shape[1] - followers))
+    logits = np.log(table.data * (1 - allowed / 4)) - np.repeat(np.log(share), followers)
     return csr_array((logits, table.indices, table.indptr), shape=table.shape)
+
+
+def _distance(epsilon: float) -> float:
+    number = real_number(epsilon, "epsilon")
+    if not 0 < number < 2:
+        raise ValueError(f"epsilon: 0 < epsilon < 2 is allowed (distributions are never further apart), got {epsilon}")
+    return number
 
 
 def word_embedding(words: int, width: int, generator: np.random.Generator) -> Array:

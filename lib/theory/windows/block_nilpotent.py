@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import whole_number
+from lib.checks import plain_array, whole_number
 from lib.theory.memorizing.exact import rationals
 from lib.theory.windows.rational_matrices import exact_rank, rank_profile_modulo, square_integer_multiple
 
@@ -79,25 +79,32 @@ def is_block_nilpotent(A: ArrayLike, order: int | None = None) -> bool:
 
     Raises ValueError for another A or order < 1. Cost as `block_nilpotency_order`.
     """
+    most = None if order is None else whole_number(order, "order", 1)
     found = block_nilpotency_order(A)
-    return found is not None and (order is None or found <= whole_number(order, "order", 1))
+    return found is not None and (most is None or found <= most)
 
 
-def window_by_activation_patterns(matrices: Array) -> NDArray[np.int64]:
+def window_by_activation_patterns(matrices: ArrayLike) -> NDArray[np.int64]:
     """The longest windows of many small ReLU RNNs from the chain rule alone, over all patterns of active neurons.
 
     dh_t / dh_{t-k} = D_t A D_{t-1} A ... D_{t-k+1} A with D = diag(0 or 1), and for B = I every sequence of D
     occurs. The window is the first k with A D A ... D A = 0 (k factors A) for all D; k <= N decides, 0 stands
-    for no finite window. matrices: integers (..., N, N), N <= 4. Returns (...). Plain form: O(2^(N (N-1)) N^3) each.
+    for no finite window. matrices: integers (..., N, N), N <= 4. Returns (...). Raises ValueError for others.
+    Plain form: O(2^(N (N-1)) N^3) each, in Python's integers where products could exceed 64 bits.
     """
-    if matrices.ndim < 2 or matrices.shape[-1] != matrices.shape[-2] or not 1 <= matrices.shape[-1] <= 4:
-        raise ValueError(f"matrices: shape (..., N, N) with N <= 4 is allowed, got {matrices.shape}")
-    size = matrices.shape[-1]
+    given = plain_array(matrices, "matrices")
+    if given.ndim < 2 or given.shape[-1] != given.shape[-2] or not 1 <= given.shape[-1] <= 4:
+        raise ValueError(f"matrices: shape (..., N, N) with N <= 4 is allowed, got {given.shape}")
+    if given.dtype.kind not in "iu" and not all(isinstance(entry, int) for entry in given.flat):
+        raise ValueError(f"matrices: integers are allowed, got type {given.dtype}")
+    size, integers = given.shape[-1], given.astype(object)
+    bound = int(np.max(np.abs(integers), initial=0)) ** size * size ** (size - 1)
+    matrices = given.astype(np.int64) if bound < 2**63 else integers
     patterns = (np.arange(2**size)[:, None] >> np.arange(size)) & 1  # (2^N, N), the diagonals of all D
     windows = np.zeros(matrices.shape[:-2], dtype=np.int64)
     products = matrices[..., None, :, :]  # (..., patterns so far, N, N)
     for factors in range(1, size + 1):
-        vanished = ~np.any(products, axis=(-3, -2, -1))
+        vanished = ~np.any(products != 0, axis=(-3, -2, -1))
         windows[vanished & (windows == 0)] = factors
         if factors < size:
             active = patterns[:, :, None] * matrices[..., None, :, :]  # D A

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
-from lib.checks import generator, whole_lags, whole_number
+from lib.checks import generator, real_number, whole_lags, whole_number
 
 Array = NDArray[Any]
 
@@ -108,8 +108,8 @@ def eigenvalue_bound(size: int, perturbation: float) -> float:
     perturbation^(1/n), so that rounding (1e-16) moves the zeros of a shift of 32 by a third.
     perturbation: finite and >= 0. Raises ValueError otherwise. Bisection, O(n) per step.
     """
-    n = whole_number(size, "size", 1)
-    if not 0.0 <= perturbation < np.inf:
+    n, perturbation = whole_number(size, "size", 1), real_number(perturbation, "perturbation")
+    if perturbation < 0.0:
         raise ValueError(f"perturbation: a finite number >= 0 is allowed, got {perturbation!r}")
     low, high = 0.0, 1.0 + perturbation  # there r^n > perturbation * (r^n - 1) / (r - 1) = r^n - 1
     powers = np.arange(n)

@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from sympy import QQ, isprime
 from sympy.polys.matrices import DomainMatrix
 
+from lib.checks import whole_number
+
 
 def integer_multiple(matrix: ArrayLike) -> NDArray[Any]:
     """The matrix times its least common denominator: Python integers with the rank and the zeros of the original.
@@ -22,14 +24,18 @@ def integer_multiple(matrix: ArrayLike) -> NDArray[Any]:
     table = np.asarray(matrix)
     if table.ndim != 2 or table.size == 0:
         raise ValueError(f"matrix: a table of numbers (rows, columns) is allowed, got shape {table.shape}")
-    try:
-        entries = [Fraction(entry) for entry in table.ravel().tolist()]
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"matrix: finite integers, fractions or floats are allowed: {error}") from error
+    entries = _fractions(table)
     common = math.lcm(*(entry.denominator for entry in entries))
     integers = np.empty(table.size, dtype=object)
     integers[:] = [entry.numerator * (common // entry.denominator) for entry in entries]
     return integers.reshape(table.shape)
+
+
+def _fractions(table: NDArray[Any]) -> list[Fraction]:
+    try:
+        return [Fraction(entry) for entry in table.ravel().tolist()]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"matrix: finite integers, fractions or floats are allowed: {error}") from error
 
 
 def square_integer_multiple(matrix: ArrayLike) -> NDArray[Any]:
@@ -67,7 +73,13 @@ def rank_profile_modulo(matrix: ArrayLike, prime: int = 2**31 - 1) -> list[int]:
     table = np.asarray(matrix)
     if table.ndim != 2 or table.size == 0 or table.dtype.kind not in "iuO":
         raise ValueError(f"matrix: whole numbers (rows, columns) are allowed, got shape {table.shape} of {table.dtype}")
-    if not (1 < prime < 2**31 and isprime(prime)):
+    if table.dtype.kind == "O":
+        if any(entry.denominator > 1 for entry in _fractions(table)):
+            raise ValueError("matrix: whole numbers (rows, columns) are allowed, got a fraction")
+        table = integer_multiple(table)
+    elif table.dtype.itemsize < 8:
+        table = table.astype(np.int64)  # the prime does not fit into fewer bits
+    if not (whole_number(prime, "prime", 2) < 2**31 and isprime(prime)):
         raise ValueError(f"prime: a prime number up to 2^31 - 1 is allowed, got {prime!r}")
     pivots: list[tuple[int, NDArray[Any]]] = []
     ranks = []

@@ -69,6 +69,32 @@ def test_floats_are_memorised_up_to_rounding() -> None:
     assert model.neurons == 120
 
 
+def test_whole_numbers_are_memorised_as_they_are() -> None:
+    z, y = np.array([0, 1, 2, 3]), np.array([1.0, -1.0, 0.5, 2.0])
+    np.testing.assert_allclose(memorise(z, y)(z), y, atol=1e-12)
+    np.testing.assert_allclose(memorise(z, np.array([1, -1, 3, 2]))(z), [1, -1, 3, 2], atol=1e-12)
+    found = memorise(z.astype(object), y.astype(object))  # objects: in fractions
+    assert found(exact(list(map(Fraction, range(4))))).tolist() == [1, -1, Fraction(1, 2), 2]
+
+
+@pytest.mark.parametrize(
+    ("z", "y"),
+    [
+        ([0.0, 1.0, 2.0], [1.0, 2.0]),
+        ([0.0, 1.0], [1.0, 2.0, 3.0]),
+        ([0.0, np.nan], [1.0, 2.0]),
+        ([0.0, 1.0], [1.0, np.inf]),
+        ([[0.0, 1.0]], [[1.0, 2.0]]),
+        (0.0, 1.0),
+        ([0.0, 1.0j], [1.0, 2.0]),
+        ([0.0, None], [1.0, 2.0]),
+    ],
+)
+def test_what_are_no_pairs_of_numbers_is_refused(z: object, y: object) -> None:
+    with pytest.raises(ValueError, match="allowed"):
+        memorise(np.array(z), np.array(y))
+
+
 @pytest.mark.parametrize("z", [[], [1.0, 2.0, 1.0]])
 def test_numbers_that_are_alike_are_refused(z: list[float]) -> None:
     with pytest.raises(ValueError, match=r"z: one or more numbers, no two of them alike, are allowed, got \["):

@@ -327,6 +327,38 @@ def test_everything_is_seen_in_all_sentences_and_a_sample_lies_in_the_band() -> 
     assert (np.abs(curves.mean(axis=0) - expected) <= 5 * spread + 1e-9).all()
 
 
+def test_the_run_of_no_words_is_in_every_sentence() -> None:
+    single = NgramLanguage.from_paper(1)
+    assert single.source.occurrence_probabilities(0) == {(): Fraction(1)}
+    assert single.expected_contexts_seen([0, 1, 2]).tolist() == [0.0, 1.0, 1.0]
+    plain = NgramLanguage([("a", "b"), ("b",)], 1)
+    assert plain.expected_contexts_seen([0, 1, 2]).tolist() == [0.0, 1.0, 1.0]
+
+
+def test_what_the_rules_write_has_probability_one_and_nothing_else_has_any() -> None:
+    text = [("a", "b", "a"), ("a", "b", "b")]
+    for n, padding in product((1, 2, 3, 4), (False, True)):
+        if n == 4 and not padding:
+            continue
+        language = NgramLanguage(text, n, padding=padding)
+        laws = next_word_laws(windows({s: Fraction(1, 2) for s in text}, n, padding))
+        for size in range(5):
+            for words in product("ab", repeat=size):
+                marked = (START,) * (n - 1) * padding + words + (END,)
+                runs = [marked[i : i + n] for i in range(len(marked) - n + 1)]
+                p = math.prod(laws.get(run[:-1], {}).get(run[-1], 0) for run in runs) if runs else 0
+                assert math.exp(language.log_probability(words)) == pytest.approx(float(p), abs=1e-15), (n, words)
+
+
+def test_words_that_no_rule_writes_have_no_probability() -> None:
+    for words in ("", "Harry", "walk walk", "trunks bed"):
+        assert PAPER.log_probability(words) == -math.inf
+    endless = NgramLanguage.from_paper(end=False)
+    assert endless.log_probability("Harry woke at") == -math.inf  # no word after the first three
+    assert endless.log_probability("Harry woke at one") == pytest.approx(-math.log(12))
+    assert NgramLanguage.from_paper(padding=True).log_probability("") == -math.inf
+
+
 def test_a_corpus_is_one_long_sentence_or_many() -> None:
     words = "the cat saw the cat and the dog saw the cat".split()
     language = NgramLanguage.from_corpus(words, 3, end=False)

@@ -82,8 +82,20 @@ def test_every_nilpotent_matrix_of_two_neurons_forgets_the_third_input() -> None
         (np.arange(6).reshape(2, 3, 1), np.zeros((2, 1)), 3, "hidden size N = 2"),
         (np.ones((3, 2, 1)), np.zeros((3, 1)), 2, "two are equal"),
         (np.arange(6).reshape(2, 3, 1), np.zeros((2, 1)), 0, "order"),
+        ([[[np.inf]], [[1.0]]], [[1], [2]], 1, "finite"),
+        ([[[np.nan]], [[1.0]]], [[1], [2]], 1, "finite"),
+        ([[[None]], [[1.0]]], [[1], [2]], 1, "numbers"),
+        ([[[1j]], [[1.0]]], [[1], [2]], 1, "numbers"),
+        ([[[0]], [[1]]], [[1], ["a"]], 1, "numbers"),
     ],
 )
 def test_what_cannot_work_in_fractions_is_refused(inputs, outputs, order: int, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         exact_memorizer(inputs, outputs, order)
+
+
+@pytest.mark.parametrize("inputs", [[1, 2], [[1, 2]], [[[1, 2]]], np.zeros((2, 0, 1)), [[[np.inf]]]])
+def test_sequences_of_another_shape_are_refused(inputs) -> None:
+    model = exact_memorizer(words(3, 3, 0), np.zeros((3, 1)), 3)
+    with pytest.raises(ValueError, match="allowed"):
+        model(inputs)

@@ -129,6 +129,8 @@ def test_rules_of_a_text_are_memorised_with_sparse_weights() -> None:
         ({"embedding": np.zeros((79, 3))}, r"embedding: shape \(words, dimension\) = \(79, 2\)"),
         ({"embedding": np.zeros((79, 2))}, "two are equal"),
         ({"embedding_dimension": 1, "method": "winner_take_all"}, "convex hull"),
+        ({"language": NgramLanguage.from_paper(4, padding=True)}, "language: one without start marks"),
+        ({"epsilon": "a"}, "epsilon"),
     ],
 )
 def test_bad_requests_are_refused(change: dict, text: str) -> None:
@@ -141,7 +143,14 @@ def test_rows_that_are_no_laws_are_refused() -> None:
         with pytest.raises(ValueError, match="laws: rows of probabilities"):
             smoothed_law(laws, 0.1)
     model = ngram_ssm(LANGUAGE, 2, 1e-3)
-    for context in ("woke at", "Ron woke at noon"):
+    for epsilon in ("a", None, 0, 2, np.nan):
+        with pytest.raises(ValueError, match="epsilon"):
+            smoothed_law([[0.5, 0.5]], epsilon)
+        with pytest.raises(ValueError, match="epsilon"):
+            sparse_logits(LANGUAGE.rules.sparse_laws(), epsilon)
+    with pytest.raises(ValueError, match="laws"):
+        smoothed_law([["a", "b"]], 0.1)
+    for context in ("woke at", "Ron woke at noon", 5, None, [["Ron"], ["woke"], ["at"]]):
         with pytest.raises(ValueError, match="context"):
             model.next_word_distribution(context)
     with pytest.raises(ValueError, match="starts"):

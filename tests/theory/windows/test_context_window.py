@@ -201,6 +201,30 @@ def test_the_longest_path_is_the_window_for_all_small_networks() -> None:
     assert np.array_equal(order, true_window[block])
 
 
+def test_windows_are_right_for_integers_of_any_size_and_type() -> None:
+    for factor in (2**21, 2**32, 2**62, 10**30):  # products wrap around, or do not fit into 64 bits at all
+        cycle = [[0, factor], [factor, 0]]
+        path = [[0, factor, 0], [0, 0, factor], [0, 0, 0]]
+        ring = [[0, factor, 0], [0, 0, factor], [factor, 0, 0]]
+        assert graph.window_by_activation_patterns(cycle) == 0 and graph.window_of_network(cycle) is None
+        assert graph.window_by_activation_patterns(path) == 3 == graph.window_of_network(path)
+        assert graph.window_by_activation_patterns(ring) == 0
+    narrow = np.array([[[0, 16], [16, 0]], [[0, 16], [0, 0]]])
+    for kind in (np.int8, np.uint8, np.int64):
+        assert graph.window_by_activation_patterns(narrow.astype(kind)).tolist() == [0, 2]
+    some = MATRICES[::97]
+    large = graph.window_by_activation_patterns(some.astype(object) * 2**40)
+    assert np.array_equal(large, graph.window_by_activation_patterns(some))
+
+
+def test_ranks_modulo_a_prime_of_objects_and_narrow_integers() -> None:
+    table = np.array([[2, 4], [1, 2], [0, 3]])
+    for kind in (np.int8, np.uint8, np.int64, np.uint64, object):
+        assert rational.rank_profile_modulo(table.astype(kind)) == [1, 1, 2] == rational.exact_rank_profile(table)
+    huge = np.array([[10**30, 1], [10**30, 2]], dtype=object)
+    assert rational.rank_profile_modulo(huge) == [1, 2] == rational.exact_rank_profile(huge)
+
+
 def test_acyclic_patterns_of_four_neurons_are_as_many_as_labelled_acyclic_digraphs() -> None:
     patterns = np.array(list(product((0, 1), repeat=12)))
     matrices = np.zeros((len(patterns), 16), dtype=int)
@@ -299,6 +323,15 @@ NETWORK = (np.eye(2), np.ones((2, 1)), np.zeros(2), np.ones((1, 2)))
         (lambda: graph.window_witness(np.eye(2), -1), "lag"),
         (lambda: graph.is_block_nilpotent(np.zeros((2, 2)), 0), "order"),
         (lambda: graph.window_by_activation_patterns(np.zeros((5, 5))), "N <= 4"),
+        (lambda: graph.window_by_activation_patterns([[0.5]]), "integers"),
+        (lambda: graph.window_by_activation_patterns([1, 2]), "N <= 4"),
+        (lambda: graph.is_block_nilpotent([[1]], 0), "order"),
+        (lambda: graph.is_block_nilpotent([[1]], -3), "order"),
+        (lambda: rational.rank_profile_modulo(np.array([[0.5, 1], [1, 2]], dtype=object)), "fraction"),
+        (lambda: rational.rank_profile_modulo(np.array([[None]], dtype=object)), "fractions"),
+        (lambda: rational.rank_profile_modulo([[1]], prime="3"), "prime"),
+        (lambda: eigenvalue_bound(3, "a"), "perturbation"),
+        (lambda: eigenvalue_bound(3, np.inf), "perturbation"),
     ],
 )
 def test_bad_input_is_refused_with_what_is_allowed(call: object, word: str) -> None:
