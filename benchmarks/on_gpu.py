@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib.util
 import multiprocessing
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import click
@@ -38,6 +38,16 @@ CUDNN, CORE, CARD = "nn.RNN and nn.LSTM", "one core", "GPU"
 SIZES = ((8, 50, 511), (64, 50, 511), (256, 50, 511), (64, 2, 1024))  # width, batch, tokens
 SIZES_OF_A_CORE = ((8, 50, 511), (64, 50, 511), (64, 2, 1024))
 SLOW = 0.3  # seconds; a way that takes longer is timed once
+MAMBA, MAMBA2 = "The scan of Mamba, forward and backward", "The scan of Mamba2, forward and backward"
+UPDATES, ONE_CORE = "An update of RNN and LSTM beside cuDNN", "An update on a GPU and on one core"
+SHARED = "Processes that share a GPU"
+SHOWN = {
+    MAMBA: "the scan of Mamba",
+    MAMBA2: "the scan of Mamba2, with full factors and with TF32",
+    UPDATES: "updates of whole networks beside cuDNN",
+    ONE_CORE: "updates of whole networks beside one core",
+    SHARED: "updates a second of networks of two layers of width 32, on 8 sequences of 256 tokens, that share the GPU",
+}  # what a table is about
 Run = Callable[[], Any]
 
 
@@ -200,6 +210,18 @@ def installed() -> bool:
     return importlib.util.find_spec("mamba_ssm") is not None
 
 
+def description(tables: Collection[str]) -> str:
+    """What the tables of these titles show, and what of the five is not there. ValueError for another title."""
+    if other := [title for title in tables if title not in SHOWN]:
+        raise ValueError(f"tables: titles out of {list(SHOWN)} are allowed, got {other}")
+    there, missing = ([SHOWN[title] for title in SHOWN if (title in tables) is wanted] for wanted in (True, False))
+    text = (
+        f"On a GPU, float32 with full factors where nothing else is said: {'; '.join(there)}. "
+        "Median of calls taken in turn in one run; MB: what one call needs beyond what is there."
+    )
+    return text + (f" Not timed yet: {'; '.join(missing)}." if missing else "")
+
+
 @click.command(help=__doc__)
 @click.option("--repeats", default=15, show_default=True, help="Timed calls; the median counts.")
 @click.option("--updates", default=150, show_default=True, help="Of every process that shares the GPU.")
@@ -209,19 +231,17 @@ def main(repeats: int, updates: int) -> None:
     tables: dict[str, list[dict[str, Any]]] = {}
     with matrix_products("float32"):
         for title, rows in (
-            ("The scan of Mamba, forward and backward", lambda: selective_scans(repeats)),
-            ("The scan of Mamba2, forward and backward", lambda: scalar_scans(repeats)),
-            ("An update of RNN and LSTM beside cuDNN", lambda: beside_cudnn(repeats)),
-            ("An update on a GPU and on one core", lambda: beside_one_core(min(repeats, 7))),
-            ("Processes that share a GPU", lambda: together(updates)),
+            (MAMBA, lambda: selective_scans(repeats)),
+            (MAMBA2, lambda: scalar_scans(repeats)),
+            (UPDATES, lambda: beside_cudnn(repeats)),
+            (ONE_CORE, lambda: beside_one_core(min(repeats, 7))),
+            (SHARED, lambda: together(updates)),
         ):
             tables[title] = rows()
             where = benchmarks.record(
                 benchmarks.FOLDER / "on_gpu.json",
                 "On a GPU",
-                "Scans and updates of whole networks on a GPU, median of calls taken in turn in one run, float32 with "
-                "full factors unless TF32 is named. MB: what one call needs beyond what is there. Updates a second: of "
-                "networks of two layers of width 32 on 8 sequences of 256 tokens, in processes that share the GPU.",
+                description(tables),
                 tables,
                 packages=["triton", "transformers", *(["mamba-ssm"] if installed() else [])],
                 repeats=repeats,

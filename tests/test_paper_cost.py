@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from lib import ROOT
+from lib.report import benchmarks
 from lib.runs.definition import Experiment, experiment_files
 from lib.training import CarriedText, FitSettings, NextToken
 
@@ -114,6 +115,12 @@ def test_updates_are_those_of_the_tasks(cost: Any) -> None:
 def test_every_training_of_profile_paper_is_counted(cost: Any) -> None:
     planned = {name for name in experiment_files() if "paper" in Experiment(name).profiles}
     assert set(cost.PLANS) == planned - WITHOUT_A_PLAN
+
+
+def test_the_record_counts_the_runs_that_profile_paper_has_now(cost: Any) -> None:
+    (recorded,) = [one.tables for one in benchmarks.load() if "Of all runs of profile paper" in one.tables]
+    runs = {row["experiment"]: row["runs"] for row in recorded["Of all runs of profile paper"]}
+    assert runs == {name: len(list(Experiment(name).runs("paper"))) for name in cost.PLANS}
 
 
 def test_one_setting_of_each_is_planned(cost: Any) -> None:
