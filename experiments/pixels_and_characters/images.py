@@ -113,8 +113,9 @@ def pooled(images: Bytes, side: int) -> Floats:
 
 
 def order_of(order: str, pixels: int) -> Whole | None:
-    """Places of the pixels in the order in which they come: "rows", or "permuted" as the authors' code has it.
+    """Places of the pixels in the order in which they come: "rows", or "permuted".
 
+    At 784 pixels the permutation is that of the authors' code; at another number another one, of the same generator.
     None for "anew", where each image has an order of its own. Raises ValueError for an unknown order.
     """
     if order not in ORDERS:

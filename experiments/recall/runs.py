@@ -18,7 +18,7 @@ Record = Mapping[str, Any]
 SEEDS = 3  # at least, of every training that something is said about
 LONGER = 3  # times the updates of the slowest network that succeeds, before another may be said to fail
 RUNAWAY = 100.0  # times the loss without memory: no network that works is ever there
-STILL = 0.01  # of the loss: who improves less in the last half of the updates has stopped improving
+STILL = 0.01  # of the loss: who stands still has the same smallest one in both halves of the updates, but for this
 SUCCESS = 0.99  # accuracy, which `SUCCESSES` evaluations in a row have to reach
 COMMON_RATE = 0.001  # who is said to fail has had this one too
 BEYOND = ("transformer", "sliding_window", "mamba")  # on the same tasks, not in the paper
@@ -121,7 +121,10 @@ class RecallRun:
 
     @property
     def improvement(self) -> float:
-        """Share of the smallest validation loss of the first half of the updates that the last half gained."""
+        """Share of the smallest validation loss of the first half of the updates that the last half gained.
+
+        Negative where the loss never came back to it.
+        """
         losses = np.array(self.result["validation_losses"], dtype=np.float64)
         half = len(losses) // 2
         if not half:
@@ -130,8 +133,8 @@ class RecallRun:
 
     @property
     def still(self) -> bool:
-        """It had stopped improving, and was not lost."""
-        return self.improvement < STILL and self.lost_after is None
+        """It had stopped improving, had not fallen back from what it had reached, and was not lost."""
+        return abs(self.improvement) < STILL and self.lost_after is None
 
     @property
     def diverged(self) -> bool:
@@ -216,9 +219,10 @@ def failure(runs: Iterable[RecallRun], architecture: str, delay: int, variant: s
     """May it be said that this network fails at this delay? runs: of all networks on one task.
 
     It may if at the printed rate, where there is one, and at 0.001 as well, no seed of at least three succeeds, each
-    had at least three times the updates of the slowest network that succeeds, and its loss fell by less than 1 % in
-    the last half of them. Else it did not succeed within as many updates, and no more can be said. A training that
-    large gradients have ended or frozen had no such half: it says nothing of what the network can learn.
+    had at least three times the updates of the slowest network that succeeds, and its smallest loss in the last half of
+    them is within 1 % of that in the first half. Else it did not succeed within as many updates, and no more can be
+    said. A training that fell back from what it had reached has not ended. One that large gradients have ended or
+    frozen had no such half: it says nothing of what the network can learn.
     """
     everything = list(runs)
     own = of_network(everything, architecture, delay, variant)
@@ -277,9 +281,13 @@ def settled(runs: Runs) -> Plateau:
 
 
 def _unsettled(runs: Runs) -> str:
-    """Why trainings that did not succeed say nothing: how many were lost, and how much the loss of the others fell."""
-    falls = [run.improvement for run in runs if run.lost_after is None]
-    lost = len(runs) - len(falls)
+    """Why trainings that did not succeed say nothing: how many were lost or fell back, and how far the others fell."""
+    kept = [run.improvement for run in runs if run.lost_after is None]
+    falls = [share for share in kept if share >= STILL]
+    lost, back = len(runs) - len(kept), sum(share <= -STILL for share in kept)
+    short = len(kept) - len(falls) - back
     told = [f"{lost} of them lost to large gradients"] if lost else []
+    told += [f"{back} of them had fallen back"] if back else []
+    told += [f"{short} of them with too few evaluations"] if short else []
     told += [f"the loss still fell by {max(falls):.1%} in the last half"] if falls else []
     return ", ".join(told)

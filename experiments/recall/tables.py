@@ -156,12 +156,16 @@ def table_of_live(runs: Iterable[RecallRun]) -> str:
 
 
 def accuracy_told(runs: Runs) -> str:
-    """ "99.5", mean over seeds in per cent; with the number of seeds where there are fewer than three."""
+    """ "99.5", mean in per cent over the seeds that were not lost to large gradients, which are counted, as in
+    "67.6 (2 of 3 seeds lost)"; with the number of seeds where there are fewer than three.
+    """
     if not runs:
         return NOT_YET
-    known = [run.accuracy for run in runs if not np.isnan(run.accuracy)]
-    few = "" if len(runs) >= SEEDS else f" ({len(runs)} of {SEEDS} seeds)"
-    return (f"{100 * np.mean(known):.1f}" if known else "diverged") + few
+    lost = sum(run.lost_after is not None for run in runs)
+    known = [run.accuracy for run in runs if run.lost_after is None and not np.isnan(run.accuracy)]
+    told = [f"{len(runs)} of {SEEDS} seeds"] if len(runs) < SEEDS else []
+    told += [f"{lost} of {len(runs)} seed{'s' * (len(runs) != 1)} lost"] if lost else []
+    return (f"{100 * np.mean(known):.1f}" if known else "diverged") + (f" ({'; '.join(told)})" if told else "")
 
 
 def seeds_told(runs: Runs) -> str:
@@ -226,7 +230,8 @@ def explosions(runs: Iterable[RecallRun]) -> str:
         ending = f"then loss {max(run.result['validation_losses'], default=np.nan):.0e} nats per step"
         if run.diverged:
             ending = str(run.result["reason"])
-        told.append(f"- {run.name}, {run.task}, T = {run.delay}, seed {run.seed}: {updates} updates; {ending}")
+        which = f"{run.name}, {run.task}, T = {run.delay}, {run.recipe}, seed {run.seed}"
+        told.append(f"- {which}: {updates} updates; {ending}")
     return "\n".join(told) if told else "No recorded training was lost so."
 
 

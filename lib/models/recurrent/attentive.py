@@ -108,9 +108,16 @@ class AttentiveRNN(Module):
     def state(self, hidden: Tensor, previous: Tensor) -> Tensor:
         """s_t = Psi_t(h_1, ..., h_t, s_{t-1}) of Eq. 9, one step: hidden (t, hidden), previous (hidden,) -> (hidden,).
 
-        Its derivatives, each argument on its own, are the partial ones of Lemmas 5 and 6.
+        Its derivatives, each argument on its own, are the partial ones of Lemmas 5 and 6. Raises ValueError for other
+        shapes, and for more states than there are attended times.
         """
-        t = len(hidden)
+        given, previously = np.shape(hidden), np.shape(previous)
+        if len(given) != 2 or given[1] != self.hidden or not given[0] or previously != (self.hidden,):
+            allowed = f"hidden (t, {self.hidden}) with t >= 1 and previous ({self.hidden},) are allowed"
+            raise ValueError(f"{allowed}, got shapes {tuple(given)} and {tuple(previously)}")
+        t = given[0]
+        if self.attended is not None and t > len(self.attended):
+            raise ValueError(f"hidden: attended times are given up to {len(self.attended)}, got {t} states")
         scores = self._scores(previous[None], (hidden @ self.U_a.T)[None], t)
         return self._attend(scores, hidden[None], t)[2][0]
 
@@ -179,6 +186,9 @@ class AttentiveRNN(Module):
             whole_number(t, "replace", 1)
             if t > time:
                 raise ValueError(f"replace: times 1 .. {time} are allowed, got {t}")
+            if np.shape(replace[t]) != (self.hidden,):
+                shape = tuple(np.shape(replace[t]))
+                raise ValueError(f"replace: a state ({self.hidden},) is allowed, got shape {shape} at time {t}")
 
 
 def _one_of(value: str | Function, names: tuple[str, ...], argument: str) -> str | Function:

@@ -199,7 +199,7 @@ def amplitude(eigenvalue: complex, t: int, digits: int = 50) -> Any:
     K_t is real and positive for real lambda. Raises ValueError outside of that.
     """
     start = whole_number(t, "t", 1)
-    _refuse_outside(eigenvalue)
+    _refuse_all_but_one(eigenvalue)
     with mpmath.workdps(_digits(eigenvalue, digits)):
         point = mpmath.mpmathify(eigenvalue)
         A = point / (1 - point)
@@ -233,7 +233,7 @@ def closed_form(eigenvalue: complex, t: int, k: int, digits: int = 50) -> Any:
     and 1 + 1/t for k = 0. Raises ValueError outside of that. Cost O(digits / (1 - |lambda|)), whatever k.
     """
     start, steps = whole_number(t, "t", 1), whole_number(k, "k", 0)
-    _refuse_outside(eigenvalue)
+    _refuse_all_but_one(eigenvalue)
     with mpmath.workdps(_digits(eigenvalue, digits)):
         point = mpmath.mpmathify(eigenvalue)
         if point == 0:
@@ -279,6 +279,12 @@ def _digits(point: Any, digits: int) -> int:
 def _refuse_outside(eigenvalue: Any) -> None:
     if not np.all(np.abs(_numbers(eigenvalue)) < 1):  # NaN fails too
         raise ValueError(f"eigenvalue: modulus below 1 is allowed, got {eigenvalue!r}")
+
+
+def _refuse_all_but_one(eigenvalue: Any) -> None:
+    if _numbers(eigenvalue).ndim:
+        raise ValueError(f"eigenvalue: one number is allowed, got {eigenvalue!r}")
+    _refuse_outside(eigenvalue)
 
 
 def _numbers(eigenvalue: Any) -> NDArray[np.complex128]:

@@ -40,6 +40,8 @@ def window(length: int, width: int, stride: int = 1) -> Pattern:
 
 def hubs(length: int, times: Iterable[int], width: int = 0) -> Pattern:
     """The relevant states at these times, once they are there, and the last `width` states: relevancy screening."""
+    if not isinstance(times, Iterable):
+        raise ValueError(f"times: a sequence of times is allowed, got {times!r}")
     relevant = sorted({whole_number(time, "times", 1) for time in times})
     recent = whole_number(width, "width", 0)
     return [
@@ -215,12 +217,15 @@ def log_product_norms(jacobians: NDArray[np.float64], size: int) -> NDArray[np.f
 def tanh_jacobians(recurrent: ArrayLike, drive: ArrayLike, start: ArrayLike) -> NDArray[np.float64]:
     """dh_{t+1}/dh_t = diag(1 - h_{t+1}^2) V along h_{t+1} = tanh(V h_t + b_t).
 
-    recurrent: V (n, n). drive: b_t (k, n). start: h_0 (n,). Returns (k, n, n). Raises ValueError. Cost O(k n^2).
+    recurrent: V (n, n). drive: b_t (k, n). start: h_0 (n,). Returns (k, n, n). Raises ValueError for other shapes
+    and for numbers that are not finite. Cost O(k n^2).
     """
     matrix, inputs, h = _square(recurrent), np.asarray(drive, dtype=np.float64), np.asarray(start, dtype=np.float64)
     n = len(matrix)
     if inputs.ndim != 2 or inputs.shape[1] != n or h.shape != (n,):
         raise ValueError(f"drive (k, {n}) and start ({n},) are allowed, got shapes {inputs.shape} and {h.shape}")
+    if not (np.all(np.isfinite(inputs)) and np.all(np.isfinite(h))):
+        raise ValueError("drive and start: finite numbers are allowed, got NaN or infinity")
     jacobians = np.empty((len(inputs), n, n))
     for step, b in enumerate(inputs):
         h = np.tanh(matrix @ h + b)

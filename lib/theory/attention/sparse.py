@@ -59,11 +59,13 @@ def sparse_attention_jacobian(recurrent: ArrayLike, attended: Attended, t: int, 
     """ds_{t+j}/dh_t = p_{0:j}(V) for j = 0 ... k and any square matrix V, normal or not.
 
     recurrent: V (n, n), real or complex. attended and t: as in `sparse_attention_gradient`. Returns (k + 1, n, n).
-    Raises ValueError. Cost O(k n^3 + n^2 sum of kappa_tau).
+    Raises ValueError, of a matrix that is not square or not finite too. Cost O(k n^3 + n^2 sum of kappa_tau).
     """
     matrix = np.asarray(recurrent)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.dtype.kind not in "iufc":
         raise ValueError(f"recurrent: a square matrix of numbers is allowed, got shape {matrix.shape}")
+    if not np.all(np.isfinite(matrix)):
+        raise ValueError("recurrent: finite numbers are allowed, got NaN or infinity")
     offsets, times = attention_table(attended, t, whole_number(k, "k", 0))
     dtype = np.complex128 if matrix.dtype.kind == "c" else np.float64
     states = np.empty((k + 1, *matrix.shape), dtype=dtype)  # dh_{t+j}/dh_t

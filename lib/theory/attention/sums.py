@@ -233,7 +233,10 @@ def constant_terms(sums: Sequence[Any], order: int) -> list[Any]:
 
 
 def printed_fourth_constant(sums: Sequence[Any]) -> Any:
-    """delta_4 as Eq. 148-149 read: -(S_4 + 2 S_2^2)/8. It counts each pair of Eq. 144's (2,2) twice."""
+    """delta_4 as Eq. 149 reads: -(S_4 + 2 S_2^2)/8. It counts each pair of Eq. 144's (2,2) twice.
+
+    Eq. 148, in the scan, is without the 2.
+    """
     return -Fraction(1, 8) * (sums[3] + 2 * sums[1] ** 2)
 
 

@@ -145,12 +145,20 @@ def test_printed_gaps_are_much_higher_in_several_places_or_not(recorded: Any, mo
     assert statements.judge_printed_transfer() == "undecided"
     found = recorded()["printed: RelLSTM much higher in several larger places"]
     assert found["remark"] and found["reason"] == "interval too wide" and "DoorKey +0.13" in found["sentence"]
+    # a gap is a difference of two means, with sqrt(2) times the noise of one: none is beyond that
+    assert statements.NEAR_GAP == pytest.approx(2**0.5 * statements.NEAR, abs=0.005)
+    assert "0 tasks with a gap above 0.14" in found["sentence"]
 
 
-@pytest.mark.parametrize(("ahead", "outcome"), [(3, "agrees"), (2, "undecided")])
-def test_three_printed_gaps_beyond_noise_are_several(ahead: int, outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("ahead", "gap", "outcome"), [(3, 0.2, "agrees"), (2, 0.2, "undecided"), (3, 0.12, "undecided")]
+)
+def test_three_printed_gaps_beyond_noise_are_several(
+    ahead: int, gap: float, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     some = list(statements.PAIRS)[:ahead]
-    told = lambda task: {("test", "MemLSTM"): 0.3, ("test", "RelLSTM"): 0.5 if task in some else 0.39}  # noqa: E731
+    higher = lambda task: gap if task in some else 0.09  # noqa: E731
+    told = lambda task: {("test", "MemLSTM"): 0.3, ("test", "RelLSTM"): 0.3 + higher(task)}  # noqa: E731
     monkeypatch.setattr(statements, "printed", told)
     assert statements.judge_printed_transfer() == outcome
 

@@ -133,6 +133,10 @@ def test_orders_of_pixels():
     assert rows.shape == (6, 4, 4) and (rows.reshape(6, 16) == pixels).all()
     place = np.random.RandomState(100).permutation(16)
     assert (permuted.reshape(6, 16) == pixels[:, place]).all() and (place != np.arange(16)).any()
+    authors = np.random.RandomState(100).permutation(784)
+    assert (order_of("permuted", 784) == authors).all()
+    means = [place for place in authors if place < 196]
+    assert (order_of("permuted", 196) != means).any(), "of 196 means it is another permutation"
     anew = in_steps(pixels, order_of("anew", 16), 4, 0).reshape(6, 16)
     assert (np.sort(anew) == np.sort(pixels)).all()
     assert (anew != pixels).any(axis=1).all() and len({tuple(np.argsort(row)) for row in anew - pixels}) == 6

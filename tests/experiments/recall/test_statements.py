@@ -10,6 +10,8 @@ from experiments.recall.memory import bytes_by_delay
 from experiments.recall.runs import best_recipe, ended, failure, of_network, settled, slowest_success
 from lib.models import ARCHITECTURES
 from lib.report import claims
+from lib.report.catalogue import find
+from lib.report.scorecard import Row
 from lib.report.verdicts import UNCONVERGED, UNMET
 from tests.experiments.recall.fake_records import attention, cell, gradients, runs
 
@@ -65,6 +67,27 @@ def test_a_training_that_large_gradients_froze_is_no_failure():
     assert "1 of them lost to large gradients" in failure(runs(LSTM_FAILS[0], one, REL_SUCCEEDS), "lstm", 500).sentence
     # negative control: the same loss throughout, within bounds, is a plateau
     assert settled(runs(*LSTM_FAILS)).reached and failure(runs(*LSTM_FAILS, REL_SUCCEEDS), "lstm", 500).reached
+
+
+def test_a_training_that_fell_back_does_not_stand_still_and_is_no_failure():
+    """Such as one that had nearly learnt the task, or one that falls from a height at its end."""
+    back = cell("lstm", 500, updates=13500, rate=0.001, falling=[0.0, 0.0, -0.5])
+    assert [run.still for run in runs(back)] == [True, True, False] and not settled(runs(back)).reached
+    found = failure(runs(LSTM_FAILS[0], back, REL_SUCCEEDS), "lstm", 500)
+    assert (found.reached, found.reason) == (False, UNCONVERGED) and found.sentence.endswith(
+        "1 of them had fallen back"
+    )
+    rising = cell("lstm", 500, updates=13500, inside={"validation_losses": [0.5, 0.01, 0.3, 0.2, 0.1, 0.05]})
+    assert not any(run.still for run in runs(rising))
+    # negative control: the same within 1 %
+    near = cell("lstm", 500, updates=13500, falling=-0.005)
+    assert all(run.still for run in runs(near)) and settled(runs(near)).reached
+    # and a sentence never says that a loss fell which rose
+    moving = cell("lstm", 500, updates=13500, falling=[0.2, -0.5, 0.0])
+    told = settled(runs(moving)).sentence
+    assert (
+        told.endswith("1 of them had fallen back, the loss still fell by 20.0% in the last half") and "2 of 3" in told
+    )
 
 
 def test_the_gate_is_open_for_success_and_failure_and_closed_between():
@@ -152,6 +175,28 @@ def test_eighty_per_cent_lies_between_chance_and_success():
     assert statements.judge_between([]) == "undecided"
 
 
+def test_eighty_per_cent_is_of_seeds_that_were_not_lost(monkeypatch):
+    said = {}
+    monkeypatch.setattr(statements, "judge", lambda claim, case, **asked: said.update(asked, case=case) or "asked")
+    lost = {"validation_losses": [0.02, 0.02, 7e17, 7e17]}
+
+    def between(*inside):
+        cell_ = cell("orth_rnn", 1000, updates=1000, accuracy=[0.0, 0.7, 0.8], inside=list(inside))
+        statements.judge_between(runs(cell_))
+        return said["case"].by_seed, said["note"]
+
+    assert between(lost, {}, {}) == ((0.7, 0.8), "left out: 1 of 3 seeds, lost to large gradients")
+    assert between({}, {}, {}) == ((0.0, 0.7, 0.8), "")  # negative control
+    assert between(lost, lost, lost)[0] == ()
+
+
+def test_chance_is_held_against_what_is_printed_for_the_network(monkeypatch):
+    said = {}
+    monkeypatch.setattr(statements, "judge", lambda claim, rows, **asked: said.update({asked["part"]: asked["paper"]}))
+    statements.judge_table5([])
+    assert said["LSTM does not copy"] == 0.12 and said["orth-RNN does not copy"] == 0.11
+
+
 def test_the_whole_table_has_a_part_for_every_network():
     found = statements.judge_table5(runs(*LSTM_FAILS, REL_SUCCEEDS, cell("exp_rnn", success=1000)))
     assert len(found) == 11
@@ -168,7 +213,30 @@ def test_a_network_that_is_lost_at_a_long_delay_has_copied_at_the_short_ones():
     assert "LSTM copies, T beyond 300" not in found
 
 
-def test_updates_of_the_longest_delay_over_those_of_the_shortest():
+def _ratios(monkeypatch, pairs):
+    """What `_judge_ratio` hands to `judge`, without the numbers that are missing; and that it is a remark."""
+    said = {}
+    with monkeypatch.context() as patched:
+        patched.setattr(statements, "judge", lambda claim, rows, **asked: said.update(asked, rows=rows))
+        statements._judge_ratio([], pairs, part="updates", at_least=1.0, explanation="")
+    assert said["remark"]
+    return [[float(number) for number in row if not np.isnan(number)] for row in said["rows"]]
+
+
+def test_ratios_are_of_trainings_that_succeeded(monkeypatch):
+    lost = runs(cell("rel_rnn", 500, success=[None, 4000, 6000], updates=2500))
+    fast = runs(cell("exp_rnn", 500, success=[3000, 2000, 2000]))
+    assert _ratios(monkeypatch, {"T = 500": (lost, fast)}) == [[2.0, 3.0, 2.0]]  # not 2500 / 3000
+    nobody = runs(cell("rel_rnn", 500, updates=2500))
+    assert _ratios(monkeypatch, {"T = 500": (nobody, fast)}) == [[]]
+    assert statements._judge_ratio([], {"T = 500": (nobody, fast)}, part="a", at_least=1, explanation="") == "undecided"
+    # seeds that the two do not share leave a case incomplete, and not out
+    apart = {"T = 100": (fast, fast), "T = 500": (fast[:2], runs(cell("exp_rnn", 500, success=2000))[2:])}
+    assert statements._judge_ratio([], apart, part="b", at_least=1, explanation="") == "undecided"
+    assert statements._judge_ratio([], {"T = 500": (fast, fast)}, part="c", at_least=1, explanation="") == "agrees"
+
+
+def test_updates_of_the_longest_delay_over_those_of_the_shortest(monkeypatch):
     def ratio(long):
         short = cell("rel_rnn", 100, success=[3000, 3250, 3000])
         return statements.judge_length_and_speed(runs(short, long))
@@ -183,6 +251,9 @@ def test_updates_of_the_longest_delay_over_those_of_the_shortest():
     lost = [cell("rel_rnn", 100, success=3000), cell("rel_rnn", 500, success=[4000, None, 4000])]
     assert statements.judge_length_and_speed(runs(*lost, *half)) == "agrees"
     assert statements.judge_length_and_speed(runs(*lost, half[0])) == "undecided"
+    # a training that did not succeed has no updates to success, and no ratio
+    one = statements._by_one_recipe(*(runs(some) for some in (lost[1], lost[0])))
+    assert _ratios(monkeypatch, {"T = 500 over 100": one}) == [[4 / 3, 4 / 3, 4 / 3]]
     # negative control: an LSTM, whose updates grow with the delay, in the place of RelRNN
     lstm = [cell("rel_rnn", 100, success=2000), cell("rel_rnn", 500, success=12000)]
     assert statements.judge_length_and_speed(runs(*lstm)) == "differs"
@@ -298,6 +369,25 @@ def test_trained_networks_look_at_the_symbols():
 def test_where_the_symbols_are_there_before_training_nothing_can_be_three_times_as_much():
     assert looks(task="copy", before=0.48, after=0.95) == "undecided"
     assert looks(held=None, held_before=None) == "undecided"  # without a relevant set
+
+
+@pytest.mark.parametrize(("after", "remark"), [(0.6, "reduced"), (0.05, "differs")])
+def test_the_claim_on_maps_is_undecided_whatever_the_remarks_find(after, remark, monkeypatch):
+    """The captions state nothing that could differ: a part that is no remark says so."""
+    parts = []
+
+    def keep(verdict):
+        parts.append({"part": verdict.part, "outcome": verdict.outcome, "sentence": verdict.sentence} | verdict.facts)
+
+    monkeypatch.setattr(claims, "_record", keep)
+    assert inner_statements.leave_maps_open() == "undecided"
+    looks(after=after)
+    looks(number="set_at_cue", held=after, held_before=0.05)
+    row = Row(find("kerg-heatmaps"), tuple(parts))
+    assert [part["outcome"] for part in parts] == ["undecided", remark, remark]
+    assert row.status == "undecided" and row.decisive["part"] == "what the maps show"
+    assert row.decisive["reason"] == UNMET and "state nothing that could differ" in row.decisive["sentence"]
+    assert Row(find("kerg-heatmaps"), tuple(parts[1:])).status == remark  # negative control: without that part
 
 
 def test_other_times_are_not_looked_at():

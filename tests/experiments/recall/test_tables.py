@@ -62,6 +62,18 @@ def test_a_diverged_training_has_no_number() -> None:
     assert tables.accuracy_told(runs(cell("lstm", updates=0))) == "diverged"
 
 
+def test_lost_trainings_are_counted_and_left_out_of_the_mean() -> None:
+    lost = {"validation_losses": [0.02, 9.0, 0.02, 7e17]}
+    some = cell("orth_rnn", 1000, updates=1000, accuracy=[0.0, 0.676, 0.1], inside=[lost, {}, lost])
+    assert tables.accuracy_told(runs(some)) == "67.6 (2 of 3 seeds lost)"
+    assert tables.accuracy_told(runs(some[:2])) == "67.6 (2 of 3 seeds; 1 of 2 seeds lost)"
+    assert tables.accuracy_told(runs(cell("orth_rnn", 1000, inside=lost))) == "diverged (3 of 3 seeds lost)"
+    assert row(tables.table_of_accuracies(runs(some)), "orth-RNN")[4] == "67.6 (2 of 3 seeds lost) / 80"
+    # negative control: a training that fell back within bounds is no lost one
+    back = cell("orth_rnn", 1000, updates=1000, accuracy=0.3, inside={"validation_losses": [0.02, 0.001, 0.02, 0.02]})
+    assert tables.accuracy_told(runs(back)) == "30.0"
+
+
 def test_trainings_that_large_gradients_end_are_told_from_those_that_only_fail() -> None:
     stuck = cell("orth_rnn", 1000, updates=1000, inside={"validation_losses": [0.02, 9.0, 0.02, 7e17]})
     back = cell("orth_rnn", 300, updates=1000, inside={"validation_losses": [0.02, 99.0, 0.02, 0.01]})
@@ -69,8 +81,12 @@ def test_trainings_that_large_gradients_end_are_told_from_those_that_only_fail()
     broken = cell("rel_rnn", 500, updates=500, inside={"reason": reason})
     told = tables.explosions(runs(stuck, back, broken, REL, LSTM[0])).splitlines()
     assert len(told) == 6 and not any("T = 300" in line for line in told)
-    assert told[0].endswith("orth-RNN, copy, T = 1000, seed 0: 750 updates; then loss 7e+17 nats per step")
-    assert told[3].endswith(f"RelRNN, copy, T = 500, seed 0: 500 updates; {reason}")
+    recipe = "rmsprop 0.0002 modrelu"
+    assert told[0].endswith(f"orth-RNN, copy, T = 1000, {recipe}, seed 0: 750 updates; then loss 7e+17 nats per step")
+    assert told[3].endswith(f"RelRNN, copy, T = 500, adam 0.001 tanh, seed 0: 500 updates; {reason}")
+    half = cell("rel_rnn", 500, updates=500, rate=0.0005, inside={"reason": reason})
+    both = tables.explosions(runs(broken, half)).splitlines()
+    assert len(set(both)) == 6 and sum("adam 0.0005" in line for line in both) == 3
     assert tables.explosions(runs(back, REL)).startswith("No recorded training")
 
 
@@ -79,6 +95,8 @@ def test_every_training_has_a_line_with_its_recipe() -> None:
     assert len(lines) == 4 and "adam 0.0002, as printed" in lines[0] and "as printed" not in lines[1]
     assert "0 of 3 seeds succeed; 3 of the others stand still" in lines[0]
     assert lines[2].endswith("3 of 3 seeds succeed |")
+    back = cell("lstm", 500, updates=15000, falling=-0.5)
+    assert "0 of the others stand still" in tables.table_of_trainings(runs(back), ["lstm"])
 
 
 def test_first_come_solves_copy_and_not_denoise() -> None:

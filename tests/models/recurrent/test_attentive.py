@@ -125,3 +125,18 @@ def test_inputs_that_do_not_fit_are_refused():
             network.trace(foreign)
     with pytest.raises(ValueError, match="replace"):
         network.trace(sequence(), replace={7: torch.zeros(4)})
+    for size in (3, 5):
+        with pytest.raises(ValueError, match=rf"replace: a state \(4,\) is allowed, got shape \({size},\) at time 1"):
+            network.trace(sequence(), replace={1: torch.zeros(size, dtype=torch.float64)})
+
+
+def test_states_that_do_not_fit_are_refused():
+    network = AttentiveRNN(3, 4, attended=SPARSE)
+    h, previous = torch.zeros(6, 4, dtype=torch.float64), torch.zeros(4, dtype=torch.float64)
+    assert network.state(h, previous).shape == (4,)
+    for hidden, before in ((h[:0], previous), (h[:, :3], previous), (h[0], previous), (h, previous[:3]), (h, h)):
+        with pytest.raises(ValueError, match=r"hidden \(t, 4\) with t >= 1 and previous \(4,\) are allowed"):
+            network.state(hidden, before)
+    with pytest.raises(ValueError, match="hidden: attended times are given up to 6, got 7 states"):
+        network.state(torch.zeros(7, 4, dtype=torch.float64), previous)
+    assert AttentiveRNN(3, 4).state(torch.zeros(7, 4, dtype=torch.float64), previous).shape == (4,)

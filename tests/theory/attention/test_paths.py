@@ -210,6 +210,8 @@ def test_bad_input_is_refused() -> None:
         lambda: patterns.window(5, 1, stride=0),
         lambda: patterns.no_attention(0),
         lambda: patterns.hubs(5, [0]),
+        lambda: patterns.hubs(5, 3),
+        lambda: patterns.hubs(5, None),
         lambda: patterns.random_sparse(5, 0, 0),
         lambda: patterns.random_sparse(5, 1, -1),
         lambda: patterns.relay(5, 1, 2, 1, kappa=2),

@@ -367,6 +367,12 @@ def test_other_bad_input_is_refused() -> None:
         plain.kreiss_constant(np.eye(2))
     with pytest.raises(ValueError, match="drive"):
         plain.tanh_jacobians(np.eye(2), np.ones((3, 1)), np.ones(2))
+    for wrong in (np.nan, np.inf, complex(0, np.nan)):
+        with pytest.raises(ValueError, match="recurrent: finite"):
+            theory.sparse_attention_jacobian([[wrong]], [[1], [1, 2]], 1, 1)
+    for drive, start in ((np.nan, 1.0), (1.0, np.inf)):
+        with pytest.raises(ValueError, match="drive and start: finite"):
+            plain.tanh_jacobians(np.eye(2), np.full((3, 2), drive), np.full(2, start))
 
 
 def without_positive_eigenvalue(size: int, count: int = 1500) -> tuple[float, float]:

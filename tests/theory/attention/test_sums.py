@@ -94,6 +94,18 @@ def exact_factors(t: int = 1, k: int = 4) -> list[Fraction]:
     return [Fraction(1, t + i) for i in range(k)]
 
 
+def test_neither_reading_of_the_fourth_constant_is_right() -> None:
+    """Eq. 149 reads -(S_4 + 2 S_2^2)/8 and Eq. 148 in the scan -(S_4 + S_2^2)/8; two factors have no fourth sum."""
+    sums = power_sums.power_sums(exact_factors(1, 2), 4)
+    constants = power_sums.constant_terms(sums, 4)
+    with_two, without = power_sums.printed_fourth_constant(sums), -Fraction(1, 8) * (sums[3] + sums[1] ** 2)
+    assert with_two == -Fraction(1, 8) * (sums[3] + 2 * sums[1] ** 2) != without
+    fourth = [
+        power_sums.omega_by_lemma_9(sums, [*constants[:4], one], 4)[4] for one in (constants[4], with_two, without)
+    ]
+    assert fourth[0] == 0 and fourth[1] != 0 and fourth[2] != 0
+
+
 def test_the_printed_fourth_constant_fails_from_two_factors_on() -> None:
     for k, differs in ((1, False), (2, True), (6, True)):
         sums = power_sums.power_sums(exact_factors(1, k), 4)

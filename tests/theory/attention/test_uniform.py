@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 
 from lib.models import AttentiveRNN
 from lib.theory import uniform_attention_gradient
-from lib.theory.attention.forms import bracket, closed_form, double_sum, exponent, jacobian, plain_recursion, three_term
+from lib.theory.attention.forms import (
+    amplitude,
+    bracket,
+    closed_form,
+    double_sum,
+    exponent,
+    jacobian,
+    plain_recursion,
+    three_term,
+)
 from lib.theory.attention.sums import AttentionSums, chi_by_definition
 from lib.theory.attention.uniform import log_magnitude, scaled_gradient
 
@@ -264,4 +273,10 @@ def test_what_is_no_number_has_no_exponent() -> None:
     for wrong in ("a", None, [0.1, "b"]):
         with pytest.raises(ValueError, match="eigenvalue: "):
             exponent(wrong)
+    for several in ([0.1, 0.2], [0.1]):
+        with pytest.raises(ValueError, match="eigenvalue: one number is allowed"):
+            amplitude(several, 1)
+        with pytest.raises(ValueError, match="eigenvalue: one number is allowed"):
+            closed_form(several, 1, 2)
+    assert amplitude(Fraction(1, 4), 1) == amplitude(0.25, 1)
     assert exponent(Fraction(1, 4)) == exponent(0.25) and exponent(mpmath.mpc(0, 0.5)) == exponent(0.5j)
