@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from experiments.gaussians.information import information_by_position
 from experiments.gaussians.runs import GaussianRun
+from lib.checks import real_array, real_number, whole_number
 from lib.processes import HierarchicalGaussian
 from lib.theory.gaussian_predictor import GaussianPredictor
 from lib.theory.history import canonical_correlations
@@ -82,7 +83,12 @@ def canonical_information(layers: int, family: str = "subvolume", coupling: str 
 
 
 def numbers_needed(layers: int, share: float = 0.99) -> int:
-    """The smallest linear state of one copy that has this share of the information about its second half."""
+    """The smallest linear state of one copy that has this share of the information about its second half.
+
+    Raises ValueError unless 0 < share <= 1.
+    """
+    if not 0.0 < real_number(share, "share") <= 1.0:
+        raise ValueError(f"share: 0 < share <= 1 is allowed, got {share!r}")
     total = np.cumsum(canonical_information(layers))
     return int(np.argmax(total >= share * total[-1])) + 1
 
@@ -91,10 +97,11 @@ def linear_state_information(layers: int, copies: int, sizes: Iterable[float]) -
     """The most that a linear state of so many numbers can tell about the second half of all copies, nats.
 
     It keeps the largest canonical pairs: m numbers are shared evenly among the copies, and m / copies of them add up
-    their information, in between linearly.
+    their information, in between linearly. Raises ValueError for copies below 1, and sizes that are no numbers.
     """
+    copies = whole_number(copies, "copies", 1)
     total = np.concatenate([[0.0], np.cumsum(canonical_information(layers))])
-    each = np.asarray(list(sizes), dtype=np.float64) / copies
+    each = real_array(list(sizes), "sizes") / copies
     return np.asarray(copies * np.interp(each, np.arange(total.size), total))
 
 

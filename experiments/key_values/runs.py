@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from lib.models.catalogue import NAMES
 from lib.processes import SantaFeProcess
-from lib.report.gate import Plateau, Training, all_ways, plateau_of, usual_budget
+from lib.report.gate import SHARE, Plateau, Training, all_ways, plateau_of, usual_budget
+from lib.training.loop import has_diverged
 from lib.training.settings import FitSettings
 
 EXPERIMENT = "book-recall"
@@ -73,13 +74,20 @@ class FactRun:
 
     @cached_property
     def training(self) -> Training:
+        """Its budget, and the excess of a document, nats; NaN if nothing was measured."""
         fit = FitSettings(**self.parameters["fit"])
-        return Training(self.seed, fit.epochs, fit.learning_rate, self.excess * self.pairs, self.version)
+        loss = self.excess * self.pairs if self.measured else np.nan
+        return Training(self.seed, fit.epochs, fit.learning_rate, loss, self.version)
 
     @property
     def updates(self) -> int:
         """That were planned, of all epochs."""
         return self.training.epochs * int(self.parameters["updates"])
+
+    @property
+    def diverged(self) -> bool:
+        """Its last loss was no finite number; what is measured is then of the best epoch before that."""
+        return has_diverged(self.result.get("reason", ""))
 
     @cached_property
     def recalled(self) -> NDArray[np.float64]:
@@ -145,11 +153,21 @@ def settled_in_kind(runs: Iterable[FactRun], network: Network, pairs: int) -> Pl
     """Is the share that is lost by age (`forgotten`) the same, to a tenth, in longer and other trainings and seeds?
 
     Of other rates the gate counts what they lower. A share is no loss: what is not lost by age may not change either.
+    Nor does another rate count whose loss is larger by more than `plateau` lets a training change: it learned less. (So
+    since it was known that a share is no better for being smaller, which closed this gate to rates that learn little.)
     """
-    own = [run for run in runs if run.measured and (run.network, run.pairs) == (network, pairs)]
+    everything = [run for run in runs if run.measured]
+    own = [run for run in everything if (run.network, run.pairs) == (network, pairs)]
+    usual = {run.seed: run for run in deciding(everything, network, pairs)}
+    worst = max((run.training.loss for run in usual.values()), default=0.0) + SHARE * _effect(everything, pairs)
     name = f"{network.name}, {pairs} pairs, share"
-    shares = [run.training._replace(loss=run.forgotten) for run in own]
-    others = [run.training._replace(loss=1.0 - run.forgotten) for run in own]
+
+    def lost_by_age(run: FactRun) -> float:
+        one = usual.get(run.seed, run)
+        return (one if run.training.loss > worst and run.training.rate != one.training.rate else run).forgotten
+
+    shares = [run.training._replace(loss=lost_by_age(run)) for run in own]
+    others = [run.training._replace(loss=1.0 - lost_by_age(run)) for run in own]
     return all_ways(
         plateau_of({f"{name} lost by age": shares}, effect=1.0),
         plateau_of({f"{name} lost otherwise": others}, effect=1.0),
@@ -167,11 +185,16 @@ def plateau(runs: Iterable[FactRun], cells: Iterable[tuple[Network, int]]) -> Pl
     for network, pairs in cells:
         name = f"{network.name}, {pairs} pairs"
         trainings[name] = [run.training for run in everything if (run.network, run.pairs) == (network, pairs)]
-        means = [
-            np.mean([run.training.loss for run in some])
-            for other in networks(everything)
-            if (some := deciding(everything, other, pairs))
-        ]
-        effects[name] = float(np.ptp(means)) if means else 0.0
+        effects[name] = _effect(everything, pairs)
     known = {name: effect for name, effect in effects.items() if effect > 0}
     return plateau_of(trainings, effect=known, optimum=True)
+
+
+def _effect(runs: Sequence[FactRun], pairs: int) -> float:
+    """Range of the mean excess of a document over all networks at this length, nats; 0 without any."""
+    means = [
+        np.mean([run.training.loss for run in some])
+        for network in networks(runs)
+        if (some := deciding(runs, network, pairs))
+    ]
+    return float(np.ptp(means)) if means else 0.0

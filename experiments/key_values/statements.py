@@ -110,7 +110,7 @@ def judge_age(runs: Sequence[FactRun], told: Sequence[int]) -> str:
         network: all_ways(plateau(runs, [(network, longest)]), settled_in_kind(runs, network, longest))
         for network in FIXED
     }
-    speaking, way, note = _speaking(cases, ways, HALF)
+    speaking, way, note = _speaking(cases, ways, HALF, "no plateau, or a share that is not settled")
     return judge(
         CLAIM,
         speaking,
@@ -124,9 +124,9 @@ def judge_age(runs: Sequence[FactRun], told: Sequence[int]) -> str:
 
 
 def _speaking(
-    cases: Mapping[Network, Interval], ways: Mapping[Network, Plateau], bound: float
+    cases: Mapping[Network, Interval], ways: Mapping[Network, Plateau], bound: float, silence: str = "no plateau"
 ) -> tuple[dict[str, Interval], Plateau, str]:
-    """Cases by name that are judged, their gate, and a note on those that may not speak, as `refuting` says.
+    """Cases by name that are judged, their gate, and a note on those that may not speak and why, as `refuting` says.
 
     That rule was set when trainings at 128 pairs were known that had not ended.
     """
@@ -135,7 +135,7 @@ def _speaking(
     places, gate = refuting(list(ways.values()), lambda passed: any(below[place] for place in passed))
     silent = ", ".join(one.name for place, one in enumerate(networks) if place not in places)
     speaking = {networks[place].name: cases[networks[place]] for place in places}
-    return speaking, gate, f"no plateau: {silent}" if silent else ""
+    return speaking, gate, f"{silence}: {silent}" if silent else ""
 
 
 def _shares(runs: Sequence[FactRun], network: Network, pairs: int) -> Interval:

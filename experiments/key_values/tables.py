@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from statistics import fmean
 
@@ -24,7 +25,7 @@ def network_table(runs: Iterable[FactRun], pairs: int) -> str:
     columns: list[Column] = [
         ("network", lambda own: own[0].network.name),
         ("numbers in the state", lambda own: f"{own[0].result['state_size']:,}"),
-        ("updates", lambda own: f"{own[0].updates:,} at {own[0].training.rate:g}"),
+        ("updates", lambda own: _budget(own[0]).replace(" updates", "")),
         ("seeds", len),
         ("share recalled", lambda own: mean_and_span([run.share for run in own], ".3f")),
         ("as if it knew keys", lambda own: mean_and_span([_keys(run) for run in own], ".1f")),
@@ -69,10 +70,52 @@ def lost(runs: Iterable[FactRun]) -> str:
     return f"What is lost in documents of {longest} pairs, with the share that is lost by age: {'; '.join(told)}."
 
 
+def diverged(runs: Iterable[FactRun]) -> str:
+    """Which networks diverged in longer trainings on the longest documents, and what then speaks; "" for none."""
+    everything, told = list(runs), []
+    for network in networks(everything):
+        own = deciding(everything, network, lengths(everything)[-1])
+        alike = [run for run in everything if own and (run.network, run.pairs) == (network, own[0].pairs)]
+        longer = Counter(_budget(run) for run in alike if run.diverged and run.updates > own[0].updates)
+        if not longer:
+            continue
+        budget, seeds = longer.most_common(1)[0]
+        planned = sum(_budget(run) == budget for run in alike)
+        sentence = f"{network.name} diverged in {seeds} of {planned} seeds of {budget}, so that {_budget(own[0])} speak"
+        if better := _better(everything, own):
+            sentence += f"; one run of {_budget(better)} ended, and recalls {better.share:.2f} of the facts in "
+            sentence += f"documents of {better.pairs} pairs, where the table has {fmean(run.share for run in own):.2f}"
+        told.append(sentence[0].upper() + sentence[1:] + ".")
+    return " ".join(told)
+
+
 def _caveat(runs: Runs, own: Runs) -> str:
     if len(own) == 1:
         return " (one seed)"
-    return "" if plateau(runs, [(own[0].network, own[0].pairs)]).reached else " (not at a plateau)"
+    if plateau(runs, [(own[0].network, own[0].pairs)]).reached:
+        return ""
+    better = _better(runs, own)
+    return f" (not at a plateau; one run of {_budget(better)}: {better.share:.0%})" if better else " (not at a plateau)"
+
+
+def _better(runs: Runs, own: Runs) -> FactRun | None:
+    """Of trainings of the same network with another budget or rate, the one that recalls most; None if no more.
+
+    Those that diverged are left out.
+    """
+    first = own[0]
+    others = [
+        run
+        for run in runs
+        if run.measured and not run.diverged
+        and (run.network, run.pairs) == (first.network, first.pairs) and _budget(run) != _budget(first)
+    ]  # fmt: skip
+    best = max(others, key=lambda run: run.share, default=first)
+    return best if best.share > fmean(run.share for run in own) and best is not first else None
+
+
+def _budget(run: FactRun) -> str:
+    return f"{run.updates:,} updates at {run.training.rate:g}"
 
 
 def _keys(run: FactRun) -> float:

@@ -75,7 +75,10 @@ def line_through(losses: ArrayLike, exponents: ArrayLike, resampled: ArrayLike, 
 
 
 def line_of(runs: Sequence[TextRun], estimator: str) -> Line | None:
-    """`line_through` the exponents of models that read the same documents."""
+    """`line_through` the exponents of models.
+
+    Where these read other documents, a column of `resampled` joins draws that have nothing in common.
+    """
     laws = [run.law(estimator) for run in runs]
     count = min((law.exponents.size for law in laws if law is not None), default=1)
     values = [np.nan if law is None else law.exponent for law in laws]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from experiments.text_information.runs import FROM, TextRun, plain
+from experiments.text_information.runs import FROM, Curve, TextRun, plain
 from lib.information.intervals import UNKNOWN, Interval, percentiles
 from lib.report import claims
 from lib.report.gate import Plateau, Training, plateau_of
@@ -33,6 +33,20 @@ def exponent_from(run: TextRun, estimator: str, first: float) -> Interval:
     """beta from `first` tokens on; unknown where there is no such fit."""
     curve = run.curve(estimator)
     law = None if curve is None else curve.beyond(first).fit
+    return UNKNOWN if law is None else Interval(law.exponent, *law.interval)
+
+
+def exponent_on(run: TextRun, estimator: str, every: int) -> Interval:
+    """beta from 16 characters on of the first, the (every + 1)-th, ... document alone.
+
+    These are the ones that a network trained on the others is asked about. Unknown where there is no such fit, and
+    where groups of documents are recorded.
+    """
+    curve = run.curve(estimator)
+    if curve is None or len(curve.by_group) != run.result["documents"] or len(curve.by_group) < 3 * every:
+        return UNKNOWN
+    some = Curve(curve.lengths, curve.by_group[::every].mean(axis=0), curve.by_group[::every])
+    law = some.beyond(FROM / run.token_length).fit
     return UNKNOWN if law is None else Interval(law.exponent, *law.interval)
 
 

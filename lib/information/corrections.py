@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import stdtrit
 
-from lib.checks import real_array
+from lib.checks import real_array, real_number
 from lib.information.estimators import entropy
 
 Floats = NDArray[np.float64]
@@ -43,10 +43,11 @@ def ngram_corrected_log_marginal(
     if not np.all(np.isfinite(logarithms)):
         wrong = logarithms[~np.isfinite(logarithms)].flat[0]
         raise ValueError(f"log_q_tokens: finite logarithms are allowed, got {wrong} (infinite cross entropy)")
-    if not 0.0 <= model_weight <= 1.0:
+    weight = real_number(model_weight, "model_weight")
+    if not 0.0 <= weight <= 1.0:
         raise ValueError(f"model_weight: 0 <= weight <= 1 is allowed, got {model_weight!r}")
     bigram_entropy = entropy(bigram_counts, estimator)
-    first_two = model_weight * logarithms[:, :2].sum(axis=1) - (1.0 - model_weight) * bigram_entropy
+    first_two = weight * logarithms[:, :2].sum(axis=1) - (1.0 - weight) * bigram_entropy
     return np.asarray(logarithms[:, 2:].sum(axis=1) + first_two)
 
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma
 
-from lib.checks import plain_array
+from lib.checks import plain_array, whole_number
 
 type_of_counts = "integers >= 0 (floats are accepted when they are whole)"
 FloatArray = npt.NDArray[np.float64]
@@ -135,9 +135,10 @@ def ngram_counts(documents: Sequence[ArrayLike], length: int = 2) -> NDArray[np.
     arrays = [plain_array(document, "documents") for document in documents]
     if any(array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and array.min() < 0) for array in arrays):
         raise ValueError("documents: whole numbers >= 0 of shape (length,) are allowed")
-    if length < 1 or not any(array.size >= length for array in arrays):
+    length = whole_number(length, "length", 1)
+    if not any(array.size >= length for array in arrays):
         raise ValueError(
-            f"length: at least 1, and a document as long, is needed; got {length}, and the longest document has "
+            f"length: a document as long is needed; got {length}, and the longest document has "
             f"{max((array.size for array in arrays), default=0)} tokens"
         )
     long_enough = [array.astype(np.int64) for array in arrays if array.size >= length]

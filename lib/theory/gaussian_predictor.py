@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import checked_covariance
+from lib.checks import checked_covariance, whole_number
 
 Floats = NDArray[np.float64]
 
@@ -53,9 +53,7 @@ class GaussianPredictor:
 
         window >= 0; from L - 1 on it is the full distribution. Raises ValueError otherwise. O(L window^3).
         """
-        matrix = checked_covariance(covariance)
-        if window < 0:
-            raise ValueError(f"window: whole numbers >= 0 are allowed, got {window!r}")
+        matrix, window = checked_covariance(covariance), whole_number(window, "window", 0)
         length = matrix.shape[0]
         if window >= length - 1:
             return cls.from_covariance(matrix)

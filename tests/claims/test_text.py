@@ -18,6 +18,7 @@ from experiments.text_information.statements import (
     difference_of_exponents,
     exponent,
     exponent_against_quality,
+    exponent_on,
     information_against_quality,
     judge_agreement,
     judge_exponent,
@@ -191,6 +192,20 @@ def test_estimators_that_scale_alike_are_told_from_those_that_do_not() -> None:
     wrong = difference_of_exponents((unlike, "direct", 2), (unlike, "vclub", 2))
     refused("l2m-two-estimators", wrong, at_least=-0.1, at_most=0.1)
     refused("l2m-two-estimators", wrong, at_least=0.0)
+
+
+def test_of_some_documents_alone_the_exponent_is_theirs() -> None:
+    entry = record(grid()[0], {"direct": power(2, 0.5)}, noise=0.0)
+    (estimate,) = (one for one in entry["result"]["estimates"] if one["ratio"] == 2)
+    lengths = np.array(estimate["lengths"])
+    estimate["by_group"][1::2] = [(9 * lengths**0.1).tolist()] * 17  # every second document is another
+    estimate["means"] = np.mean(estimate["by_group"], axis=0).tolist()
+    (run,) = text_runs([entry])
+    assert exponent_on(run, "direct", 2).value == pytest.approx(0.5)
+    assert exponent_on(run, "direct", 1).value == pytest.approx(exponent(run, "direct").value) != pytest.approx(0.5)
+    assert exponent_on(run, "vclub", 2) == exponent_on(run, "direct", 17) == UNKNOWN
+    entry["result"]["documents"] = 35  # then groups of documents are recorded
+    assert exponent_on(text_runs([entry])[0], "direct", 2) == UNKNOWN
 
 
 def test_changes_are_exact_where_documents_do_not_scatter() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,6 +56,20 @@ def test_correction_shifts_every_length_by_one_constant_which_matters_at_small_l
         claims.check("l2m-ngram-correction", abs(expected) / exact[0], at_most=0.05)
 
 
+def test_a_shift_by_a_constant_changes_an_exponent_where_it_is_fitted_to_little_information() -> None:
+    def change(before: float, after: float, first: int) -> float:  # of the exponent, from L = 2^first on
+        lengths = 2 ** np.arange(first, 14)
+        exact = SantaFeProcess(0.7).bipartite_mutual_information(lengths)
+        one, other = (np.polyfit(np.log(lengths), np.log(exact + offset), 1)[0] for offset in (before, after))
+        return float(other - one)
+
+    said: Any = {"at_most": 0.05, "outcome": "differs", "remark": True, "note": "the fitted exponent changes"}
+    claims.check("l2m-ngram-correction", change(1.6, 0.25, 2), part="all lengths", **said)
+    for unchanged in (change(1.6, 1.6, 2), change(0.1, 0.05, 2), change(1.6, 0.25, 8)):  # and would be refused there
+        with pytest.raises(claims.ClaimFailed, match="agrees with the paper"):
+            claims.check("l2m-ngram-correction", unchanged, part="another", **said)
+
+
 def test_log_marginal_of_wrong_shape_or_without_logarithm_is_refused() -> None:
     for bad, message in (
         (np.zeros(4), "at least two tokens"),
@@ -66,6 +81,9 @@ def test_log_marginal_of_wrong_shape_or_without_logarithm_is_refused() -> None:
             ngram_corrected_log_marginal(bad, [1, 2])
     with pytest.raises(ValueError, match="0 <= weight <= 1"):
         ngram_corrected_log_marginal(np.zeros((2, 3)), [1, 2], model_weight=1.2)
+    for weight in ("x", None, np.nan):
+        with pytest.raises(ValueError, match="model_weight: a finite real number is allowed"):
+            ngram_corrected_log_marginal(np.zeros((2, 3)), [1, 2], model_weight=weight)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least one count"):
         ngram_corrected_log_marginal(np.zeros((2, 3)), [])
 

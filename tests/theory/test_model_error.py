@@ -293,7 +293,9 @@ def test_impossible_tables_chains_and_predictors_are_refused() -> None:
         (lambda: GaussianPredictor(np.eye(2), np.ones(2)), "strictly"),
         (lambda: GaussianPredictor(np.zeros((2, 2)), np.array([1.0, 0.0])), "> 0"),
         (lambda: GaussianPredictor(np.zeros((2, 2)), np.ones(3)), "shapes"),
-        (lambda: GaussianPredictor.windowed(np.eye(2), -1), ">= 0"),
+        (lambda: GaussianPredictor.windowed(np.eye(2), -1), "window: a whole number of at least 0"),
+        (lambda: GaussianPredictor.windowed(np.eye(4), 1.5), "window: a whole number .* got 1.5"),
+        (lambda: GaussianPredictor.windowed(np.eye(4), "a"), "window: a whole number .* got 'a'"),
         (lambda: GaussianPredictor.from_covariance(np.eye(2)).log_densities(np.ones((1, 3))), r"\(n, 2\)"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
+from lib.checks import real_number
 from lib.information.documents.cluster import held_by_workers, on_cluster
 from lib.information.documents.windows import Windows, foreign_partners
 from lib.machine import write_whole
@@ -66,7 +67,7 @@ class BlockScores:
         many neighbouring tokens (`ngram_entropy`) is added for all alike.
         ``ValueError`` for weights outside [0, 1], and for a q without a distribution of first tokens unless w is 0.
         """
-        weight = 1.0 if opening_entropy is None else float(model_weight)
+        weight = 1.0 if opening_entropy is None else real_number(model_weight, "model_weight")
         if not 0.0 <= weight <= 1.0:
             raise ValueError(f"model_weight: 0 <= weight <= 1 is allowed, got {model_weight!r}")
         if weight == 0.0:
@@ -108,12 +109,13 @@ def score_blocks(
 
     splits: l >= 1, increasing. ratios: r >= 2, increasing; r l beyond the windows is left out, but each l needs one
     that fits, and a Y no shorter than the opening. opening: how many first tokens of Y are kept apart, to be corrected;
-    2 in the paper, more where tokens are single characters. Strangers: `foreign_partners`. folder: results are kept
-    there document by document, and a second call goes on where the first was stopped; `identity` says what q is, and a
-    folder of another q, other windows or lengths is refused. client: of a Dask cluster, whose workers each get the
-    scorer once and then the tokens of a group of documents at a time. Sums in float64. Raises ``ValueError`` for such
-    input and for tokens outside the vocabulary. Cost in tokens read by q, a window: N + sum over l of (max r - 1) l +
-    (max r) l, for halves up to N/2 about 4 N; l less for every l by a scorer that has `continued`, as `LanguageModel`.
+    2 in the paper, more where tokens are single characters. Strangers: `foreign_partners`; windows of a document have
+    to be neighbours. folder: results are kept there document by document, and a second call goes on where the first was
+    stopped; `identity` says what q is, and a folder of another q, other windows or lengths is refused. client: of a
+    Dask cluster, whose workers each get the scorer once and then the tokens of a group of documents at a time. Sums in
+    float64. Raises ``ValueError`` for such input and for tokens outside the vocabulary. Cost in tokens read by q, a
+    window: N + sum over l of (max r - 1) l + (max r) l, for halves up to N/2 about 4 N; l less for every l by a scorer
+    that has `continued`, as `LanguageModel`.
     """
     cuts, factors = _increasing(splits, 1, "splits"), _increasing(ratios, 2, "ratios")
     length = windows.tokens.shape[1]
@@ -129,6 +131,10 @@ def score_blocks(
         low, high = windows.tokens.min(), windows.tokens.max()
         raise ValueError(f"tokens: 0 .. {scorer.vocabulary - 1} are in the model's vocabulary, got {low} .. {high}")
     partners = foreign_partners(windows)
+    if np.count_nonzero(np.diff(windows.documents)) >= np.unique(windows.documents).size:
+        raise ValueError(
+            f"windows: those of a document have to be neighbours, got documents {windows.documents.tolist()[:20]}"
+        )
     store = (
         BlockStore(folder, identity, windows.tokens, windows.documents, cuts, factors, np.array(opening))
         if folder

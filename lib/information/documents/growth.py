@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import real_array
+from lib.checks import real_array, real_number, whole_number
 
 Floats = NDArray[np.float64]
 
@@ -63,8 +63,9 @@ def scaling_exponent(
         raise ValueError(
             f"finite values and increasing positive lengths are allowed, got up to {samples.max():g}, {grid}"
         )
-    if replicates < 2 or not 0 < confidence < 1:
-        raise ValueError(f"at least 2 replicates and 0 < confidence < 1 are needed, got {replicates}, {confidence}")
+    whole_number(replicates, "replicates", 2)
+    if not 0 < real_number(confidence, "confidence") < 1:
+        raise ValueError(f"confidence: 0 < confidence < 1 is allowed, got {confidence}")
     means = samples.mean(axis=0)
     if np.any(means <= 0):
         raise ValueError(f"values: positive means have an exponent, got {means.min():.4g} nats at L = "
@@ -97,16 +98,18 @@ def resampled_means(
 ) -> Floats:
     """Means of values (windows, ...) over documents drawn with replacement, (replicates, ...); see `scaling_exponent`.
 
-    A document counts by its number of windows. ``ValueError`` unless there are at least three documents and blocks.
+    A document counts by its number of windows. ``ValueError`` unless there are at least three documents and blocks,
+    and for replicates < 1.
     """
-    samples = real_array(values, "values")
+    samples, replicates = real_array(values, "values"), whole_number(replicates, "replicates", 1)
+    block = whole_number(block, "block", 1)
     labels = np.arange(len(samples)) if documents is None else np.asarray(documents)
     if labels.shape != samples.shape[:1]:
         raise ValueError(f"documents: one for each of {len(samples)} windows is needed, got shape {labels.shape}")
     _, first, place = np.unique(labels, return_index=True, return_inverse=True)
     order = np.argsort(np.argsort(first))[place]  # documents in the order in which they come
     count = first.size
-    if count < 3 or not 1 <= block <= count // 3:
+    if count < 3 or block > count // 3:
         raise ValueError(
             f"at least three documents and 1 <= block <= documents / 3 are needed, got {count} and {block}"
         )

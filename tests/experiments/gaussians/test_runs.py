@@ -13,6 +13,7 @@ from experiments.gaussians.baselines import (
     canonical_information,
     in_bins,
     linear_state_information,
+    numbers_needed,
 )
 from experiments.gaussians.runs import EARLY, Model, of_models, plan_of, published_tokens, trained_runs
 from experiments.gaussians.sizes import SIZES as EVERY_SIZE
@@ -118,6 +119,16 @@ def test_the_best_linear_state_has_all_information_at_full_rank_and_shares_it_am
     assert (np.diff(found) >= -1e-12).all() and (np.diff(found, 2) <= 1e-9).all()
     assert np.allclose(np.diff(found), canonical_information(3))
     assert np.allclose(linear_state_information(3, 8, 8 * np.arange(33)), 8 * found)
+    shares = np.cumsum(canonical_information(3)) / total
+    for share in (0.5, 0.99, 1.0):
+        needed = numbers_needed(3, share)
+        assert shares[needed - 1] >= share * (1 - 1e-12) and (needed == 1 or shares[needed - 2] < share)
+    for wrong in (0.0, 1.5, -0.1, np.nan, "all"):
+        with pytest.raises(ValueError, match="share"):
+            numbers_needed(2, wrong)  # type: ignore[arg-type]
+    for copies, sizes in ((0, [1]), (1.5, [1]), (1, ["a"])):
+        with pytest.raises(ValueError, match=r"copies|sizes"):
+            linear_state_information(2, copies, sizes)  # type: ignore[arg-type, list-item]
 
 
 def test_tables_have_a_row_for_every_model_and_figures_are_drawn_from_part_of_a_grid() -> None:

@@ -173,7 +173,23 @@ def test_a_model_without_a_first_token_needs_the_whole_bigram_entropy():
         scores.direct(1.5)
     with pytest.raises(ValueError, match="0 <= weight <= 1"):
         scores.direct(1.5, 1.2)
+    for weight in ("x", None):
+        with pytest.raises(ValueError, match="model_weight: a finite real number"):
+            scores.direct(1.5, weight)
     assert np.isfinite(scores.direct(1.5, 0.0)).all() and np.isfinite(scores.vclub()).all()
+
+
+@pytest.mark.parametrize("order", [[0, 0, 1, 1, 2, 2], [2, 2, 0, 0, 1, 1], [0, 1, 2, 0, 1, 2], [0, 0, 1, 2, 2, 1]])
+def test_rows_are_those_of_the_windows_as_given_which_have_to_be_by_document(order):
+    plain, scorer = chain_windows(6, 8), ChainScorer(CHAIN)
+    windows = Windows(plain.tokens, np.array(order), plain.starts)
+    if order[4] != order[5] or order[0] != order[1]:
+        with pytest.raises(ValueError, match="those of a document have to be neighbours, got documents"):
+            score_blocks(scorer, windows, [4], opening=1, progress=False)
+        return
+    found = score_blocks(scorer, windows, [4], opening=1, progress=False).direct()[:, 0, 0]
+    alone = scorer.log_probabilities(plain.tokens[:, 4:]).sum(axis=1)
+    np.testing.assert_allclose(found, scorer.log_probabilities(plain.tokens)[:, 4:].sum(axis=1) - alone, atol=1e-12)
 
 
 def test_scores_of_a_stopped_run_are_taken_up_document_by_document(tmp_path):

@@ -97,11 +97,21 @@ def test_replicates_below_zero_widen_the_interval_to_infinity():
         ({"documents": [0, 1]}, "one for each of 4"),
         ({"documents": [0, 0, 1, 1]}, "three documents"),
         ({"block": 2}, "three documents and 1 <= block"),
+        ({"block": 0}, "block"),
+        ({"block": 1.5}, "block: a whole number"),
         ({"replicates": 1}, "replicates"),
+        ({"replicates": 2.5}, "replicates: a whole number"),
         ({"confidence": 1.0}, "confidence"),
+        ({"confidence": "95 %"}, "confidence"),
     ],
 )
 def test_bad_input_is_refused(change, message):
     given = {"lengths": [4, 8, 16], "values": np.ones((4, 3)), **change}
     with pytest.raises(ValueError, match=message):
         scaling_exponent(given.pop("lengths"), given.pop("values"), **given)
+
+
+@pytest.mark.parametrize("wrong", [{"replicates": 0}, {"replicates": 2.5}, {"block": 1.5}, {"block": 0}])
+def test_draws_that_are_no_whole_numbers_are_refused(wrong):
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))}: a whole number of at least 1 is allowed"):
+        resampled_means(np.ones((9, 2)), **wrong)

@@ -85,9 +85,12 @@ def test_ngrams_are_counted_inside_documents(length, scale):
 
 
 def test_ngrams_that_cannot_be_counted_are_refused():
-    for documents, length in (([[1, 2]], 3), ([], 2), ([[1, 2]], 0)):
-        with pytest.raises(ValueError, match="length: at least 1"):
+    for documents, length in (([[1, 2]], 3), ([], 2)):
+        with pytest.raises(ValueError, match="length: a document as long"):
             ngram_counts(documents, length)
+    for length in (0, 1.5, "2", None, True):
+        with pytest.raises(ValueError, match=f"length: a whole number of at least 1 is allowed, got {length!r}"):
+            ngram_counts([[1, 2, 3]], length)
     for wrong in ([[0.5, 1.0]], [[-1, 0]], [[[1, 2]]]):
         with pytest.raises(ValueError, match="whole numbers >= 0"):
             ngram_counts(wrong)
