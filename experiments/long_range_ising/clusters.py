@@ -35,12 +35,19 @@ class Measured:
 
 
 def couplings(alpha: float, spins: int) -> Floats:
-    """J(1) .. J(N - 1) = sum_k |d + k N|^-alpha, images of the ring included. Raises ValueError unless alpha > 1."""
+    """J(1) .. J(N - 1) = sum_k |d + k N|^-alpha, images of the ring included, (N - 1,).
+
+    Raises ValueError unless alpha > 1, and where N^alpha overflows: alpha up to about 710 / ln N is allowed. O(N).
+    """
     exponent, size = real_number(alpha, "alpha"), whole_number(spins, "spins", 4)
     if exponent <= 1.0:
         raise ValueError(f"alpha: more than 1 is allowed, for the energy of a spin to be finite; got {alpha!r}")
     place = np.arange(1, size) / size
-    return np.asarray(size**-exponent * (zeta(exponent, place) + zeta(exponent, 1.0 - place)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        strengths = np.asarray(size**-exponent * (zeta(exponent, place) + zeta(exponent, 1.0 - place)))
+    if not np.all(np.isfinite(strengths)):
+        raise ValueError(f"alpha: a smaller number is allowed on {size} spins, got {alpha!r}")
+    return strengths
 
 
 def simulate(
@@ -99,10 +106,11 @@ def _turn(state: Any, summed: Any, strength: Any, flips: Any, random: Any) -> An
         while height > 0:
             height -= 1
             spin = stack[height]
-            reached = 0.0
+            reached, distance = 0.0, 0
             while True:
                 reached += -np.log(1.0 - random.random()) / (2.0 * strength)
-                distance = np.searchsorted(summed, reached, side="left")
+                # behind the last one even where the step is lost in rounding
+                distance = max(np.searchsorted(summed, reached, side="left"), distance + 1)
                 if distance >= spins:
                     break
                 reached = summed[distance]

@@ -32,7 +32,8 @@ def generate(
 
     first: distribution of the first token, (vocabulary,) probabilities, uniform by default (no begin-of-sequence
     token); or prompts, whole numbers (n, tokens). Each token is the quantile of one number of the seed's, so the size
-    of the batches changes nothing but rounding. temperature: logits are divided by it. context: for models that were
+    of the batches changes nothing but rounding. temperature: logits are divided by it; at tiny ones the
+    likeliest token is drawn. context: for models that were
     trained on so many tokens, and not at later positions. Once it is full, the model reads the latest half of it anew
     as if nothing had come before; so every token beyond the first ones has seen between half of the context and all of
     it. Raises ValueError for other distributions and sizes. Cost: `length` steps for each batch, and with a context as
@@ -95,7 +96,9 @@ def _continue(
     for place in range(given, tokens.shape[1]):
         logits, state = model.step(token, state)
         bar.update()
-        law = (logits.double() / temperature).softmax(dim=-1).cumsum(dim=-1)  # (batch, vocabulary)
+        exact = logits.double()
+        below_largest = exact - exact.amax(dim=-1, keepdim=True)  # at most 0: no quotient overflows to +inf
+        law = (below_largest / temperature).softmax(dim=-1).cumsum(dim=-1)  # (batch, vocabulary)
         token = torch.searchsorted(law, draws[place, :, None]).squeeze(1).clamp_(max=model.vocabulary - 1)
         drawn.append(token)
     bar.update()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy
+from scipy.linalg import solve_toeplitz
 
 from lib.processes import LinearRNN, PowerLawGaussian
 from lib.report import claims
@@ -214,6 +215,20 @@ def test_couplings_of_a_linear_rnn_fall_by_one_factor_and_those_of_a_power_law_d
     found = ratios(np.asarray(PowerLawGaussian(0.4).correlation(lags)))
     with pytest.raises(claims.ClaimFailed):
         claims.check("shen-statmech", found, np.full(9, found[0]), 1e-2)
+
+
+def test_couplings_of_a_correlation_that_falls_as_a_power_do_too_and_those_of_a_linear_rnn_do_not() -> None:
+    def exponent(correlation: np.ndarray) -> float:
+        row = solve_toeplitz(correlation, np.eye(len(correlation))[len(correlation) // 2])[len(correlation) // 2 :]
+        return float(np.log(row[8] / row[64]) / np.log(8))
+
+    a, j = 0.4, np.arange(1, 2048)
+    power = np.cumprod([1.0, *((2 * j - 1 - a) / (2 * j - 1 + a))])  # spectral density |2 sin(k/2)|^(a-1)
+    assert np.log(power[500] / power[1000]) / np.log(2) == pytest.approx(a, abs=1e-4)
+    claims.check("shen-statmech", exponent(power), 2 - a, 0.02)
+    network = LinearRNN([[0.06]], [[0.9]], [[1.0]], 1.0, "stationary")
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("shen-statmech", exponent(network.cross_covariance(np.arange(300))[:, 0, 0]), 2 - a, 0.02)
 
 
 def test_claim_that_half_the_trace_is_the_information_fails_where_correlations_are_large() -> None:

@@ -89,6 +89,12 @@ def test_a_low_temperature_takes_the_likeliest_token():
     assert np.array_equal(sequences[:, 1:], logits.argmax(-1)[:, :-1].numpy())
 
 
+@pytest.mark.parametrize("temperature", [1e-100, 1e-309, 5e-324])
+def test_at_a_temperature_whose_quotients_overflow_too(temperature):
+    model = model_of("lstm")
+    assert np.array_equal(generate(model, 4, 8, 0, temperature=temperature), generate(model, 4, 8, 0, temperature=1e-6))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

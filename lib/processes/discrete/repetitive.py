@@ -62,15 +62,17 @@ class RepetitiveSequence:
     def joint_distribution(self, lag: int) -> NDArray[np.float64]:
         """P(x_t = i, x_{t+lag} = j) at a whole lag >= 0, (2, 2), pooled over both phases. Closed form, O(1).
 
+        Raises ValueError for anything else, an array of lags too.
+
         Even lags > 0 join like places of two pairs (equal with q = p^2 + (1-p)^2: Eq. 49-51), odd lags > 1
         unlike places (equal with 1 - q); lag 1 joins the two symbols of one pair half of the time.
         """
-        excess = self._excess(whole_lags(lag))
+        excess = self._excess(_one_lag(lag))
         return 0.25 * np.array([[1.0 + excess, 1.0 - excess], [1.0 - excess, 1.0 + excess]], dtype=np.float64)
 
     def joint_distribution_by_matrix_powers(self, lag: int) -> NDArray[np.float64]:
-        """The same table from the hidden Markov chain: pi E_i T^(lag-1) E_j 1. Plain form, O(log lag)."""
-        whole = int(whole_lags(lag))
+        """The same table from the hidden Markov chain: pi E_i T^(lag-1) E_j 1, errors too. Plain form, O(log lag)."""
+        whole = int(_one_lag(lag))
         start, arrows = self.initial_distribution, self.emission
         if whole == 0:
             return np.diag(np.einsum("a,iab->i", start, arrows))
@@ -81,7 +83,7 @@ class RepetitiveSequence:
         """Exact mutual information in nats at whole lags >= 0, any shape.
 
         With P(equal) = q = p^2 + (1-p)^2 or 1 - q beyond lag 1, I = q ln 2q + (1-q) ln 2(1-q), which is Eq.
-        52, 4 p (p-1) artanh (1-2p)^2 + ln(2 + 4p(p-1)), and has its limit ln 2 at p = 0 and 1.
+        52, 4 p (p-1) artanh[(1-2p)^2] + ln[2 + 4p(p-1)], and has its limit ln 2 at p = 0 and 1.
         Lag 0: ln 2. Lag 1: the two symbols of one pair always differ, so P(equal) = p (1-p), and I(1) > 0
         even at p = 1/2. Raises ValueError for other lags. Cost O(1) each. Source: Shen (2019), Eq. 52.
         """
@@ -158,3 +160,10 @@ class IdenticalTokens:
         tokens = generator(seed).integers(0, self.vocabulary, size=rows)
         kind = np.min_scalar_type(self.vocabulary - 1)
         return np.repeat(tokens.astype(kind)[:, None], columns, axis=1)
+
+
+def _one_lag(lag: int) -> NDArray[np.int64]:
+    whole = whole_lags(lag, name="lag")
+    if whole.ndim:
+        raise ValueError(f"lag: one whole number >= 0 is allowed, got shape {whole.shape}")
+    return whole

@@ -44,6 +44,12 @@ def test_averages_are_those_of_the_boltzmann_law_and_of_no_other_strength() -> N
     assert all(run.correlation[0] == pytest.approx(1.0) and run.correlation.shape == (5,) for run in runs)
 
 
+def test_at_zero_temperature_the_ring_is_one_cluster() -> None:
+    for strength in (1e17, 1e308):  # a step of exp(1) / 2 K is lost beside the summed couplings
+        frozen = simulate(1.5, strength, 16, 20, 0)
+        assert (frozen.binder, frozen.square) == (1.0, 1.0)
+
+
 def test_one_seed_gives_one_run() -> None:
     first, again, other = (simulate(1.5, 0.2, 32, 50, seed) for seed in (1, 1, 2))
     assert (first.binder, first.square) == (again.binder, again.square) != (other.binder, other.square)
@@ -65,6 +71,8 @@ def test_a_critical_point_is_refused_where_couplings_fall_too_fast(capsys: pytes
 
 def test_bad_input_is_refused() -> None:
     good = {"alpha": 1.5, "strength": 0.2, "spins": 8, "sweeps": 100}
-    for bad in ({"alpha": 1.0}, {"strength": 0.0}, {"strength": np.nan}, {"spins": 3}, {"sweeps": 9}):
+    for bad in (
+        {"alpha": 1.0}, {"alpha": 500.0}, {"strength": 0.0}, {"strength": np.nan}, {"spins": 3}, {"sweeps": 9},
+    ):  # fmt: skip
         with pytest.raises(ValueError, match=r"allowed|finite|whole"):
             simulate(**(good | bad), seed=0)

@@ -179,6 +179,10 @@ def test_bad_lags_and_samples_are_refused() -> None:
     for lags in (-1, [0.5], [2, -2]):
         with pytest.raises(ValueError, match="lag"):
             process.mutual_information(lags)
+    for lag in (-1, [1, 2], 2**63, None):
+        for table in (process.joint_distribution, process.joint_distribution_by_matrix_powers):
+            with pytest.raises(ValueError, match="lag"):
+                table(lag)  # type: ignore[arg-type]
     for arguments in ((0, 5, 1), (5, 0, 1), (5, 5, -1)):
         with pytest.raises(ValueError, match="allowed"):
             process.sample(*arguments)
