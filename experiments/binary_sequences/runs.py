@@ -63,6 +63,7 @@ class TrainedRun:
     seed: int
     result: Mapping[str, Any]
     second_order: bool = False  # whether its training ended with steps of second order
+    sequences: int = 0  # that it generated and that are measured
 
     @property
     def generated(self) -> bool:
@@ -148,7 +149,10 @@ Networks = Mapping[Network, Runs]
 
 def trained_runs(records: Iterable[Record]) -> list[TrainedRun]:
     """The records as runs, by architecture, variant, depth, width and seed."""
-    runs = [TrainedRun(network_of(record), record["seed"], record["result"]) for record in records]
+    runs = [
+        TrainedRun(network_of(record), record["seed"], record["result"], sequences=record["parameters"]["generated"])
+        for record in records
+    ]
     return sorted(runs, key=lambda run: (*_order(run.network), run.seed))
 
 

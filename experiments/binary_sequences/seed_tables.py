@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from experiments.binary_sequences.decay import DecayComparison, Weighting
 from experiments.binary_sequences.runs import Axis, Floats, Networks, TrainedRun, best, mean_ratio
+from lib.report.verdicts import DISCORD, FEWEST_SEEDS, TOO_WIDE, UNMET
 
 
 @dataclass(frozen=True)
@@ -43,24 +45,58 @@ def correlation_lengths(networks: Networks, axis: Axis = "width") -> Lengths:
     )
 
 
-def law_signs(
-    networks: Networks, sizes: Sequence[int], seeds: int, axis: Axis = "width", widest: float = np.inf
-) -> Floats:
-    """Which law each run follows: -1 exponential, 0 undecided, 1 power law. As in `length_table`.
+@dataclass(frozen=True)
+class Laws:
+    """Which law each run names, as the numbers of a statement: -1 exponential, 0 none, 1 power law.
 
-    NaN where a comparison's advantage has an interval wider than `widest`: it could not have told the laws apart.
+    Numbers are those of `length_table`, of the networks of one architecture and these sizes. weighting: the comparison
+    that is asked, both if None. tail: of the tail beyond the window, NaN where a run has none. widest: NaN where a
+    comparison's advantage has a wider interval, since it could not have told the laws apart.
     """
 
-    def sign(run: TrainedRun) -> float:
-        spans = [found.advantage.high - found.advantage.low for found in run.measured.comparisons]
-        return np.nan if spans and max(spans) > widest else run.measured.sign
+    architecture: str
+    sizes: Sequence[int]
+    axis: Axis = "width"
+    widest: float = np.inf
+    weighting: Weighting | None = None
+    tail: bool = False
 
-    return _table(networks, sizes, seeds, axis, sign)
+    def __call__(self, networks: Mapping[str, Networks], seeds: int) -> Floats:
+        return _table(networks[self.architecture], self.sizes, seeds, self.axis, self._sign)
 
+    def reason(self, networks: Mapping[str, Networks], seeds: int, given: str) -> tuple[str, str]:
+        """Why no law is named, where `decide` has `given` one of ``REASONS``; and of how many runs that is so.
 
-def tail_signs(networks: Networks, sizes: Sequence[int], seeds: int, axis: Axis = "width") -> Floats:
-    """The same of the tail beyond the window, NaN where a run has none."""
-    return _table(networks, sizes, seeds, axis, lambda run: run.tail_sign)
+        Where each run without a law has two comparisons that name different laws, no interval is too wide; where all
+        runs are there and some are left out because an interval is too wide, none is missing. Else what was given.
+        """
+        some = networks[self.architecture].items()
+        runs = [run for network, own in some if getattr(network, self.axis) in self.sizes for run in own]
+        nameless = [self._signs(run) for run in runs if self._sign(run) == 0]
+        if given == TOO_WIDE and nameless and all(signs == {-1, 1} for signs in nameless):
+            return DISCORD, f"in {len(nameless)} of {len(runs)} runs the two comparisons name different laws"
+        blurred = sum(self._blurred(run) for run in runs)
+        whole = replace(self, widest=np.inf)(networks, seeds)
+        if given == UNMET and blurred and np.all(np.count_nonzero(~np.isnan(whole), axis=1) > FEWEST_SEEDS):
+            return TOO_WIDE, f"in {blurred} of {len(runs)} runs an interval is wider than {self.widest:g}"
+        return given, ""
+
+    def _compared(self, run: TrainedRun) -> list[DecayComparison]:
+        every = run.tail if self.tail else run.measured.comparisons
+        return [found for found in every if self.weighting in (None, found.weighting)]
+
+    def _signs(self, run: TrainedRun) -> set[int]:
+        return {found.advantage.sign for found in self._compared(run)}
+
+    def _blurred(self, run: TrainedRun) -> bool:
+        return any(found.advantage.high - found.advantage.low > self.widest for found in self._compared(run))
+
+    def _sign(self, run: TrainedRun) -> float:
+        if self._blurred(run):
+            return np.nan
+        if self.weighting is None:
+            return run.tail_sign if self.tail else run.measured.sign
+        return next(iter(self._signs(run)), np.nan if self.tail else 0)
 
 
 def length_table(networks: Networks, sizes: Sequence[int], seeds: int, axis: Axis = "width") -> Floats:

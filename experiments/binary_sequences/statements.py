@@ -11,6 +11,7 @@ import numpy as np
 from experiments.binary_sequences.law.optimum import recorded_optimum
 from experiments.binary_sequences.plateaus import Trainings, best_starts, gate, missing, trainings
 from experiments.binary_sequences.runs import Axis, Floats, Network, Networks, Runs, of_network, trained_runs
+from experiments.binary_sequences.seed_tables import Laws
 from lib.information.intervals import Interval
 from lib.report import provenance
 from lib.report.claims import joined
@@ -100,11 +101,12 @@ class Statements:
         lengths: bool = False,
         **asked: Any,
     ) -> None:
-        """Judge one statement under each condition; asked: bounds, note, paper, remark as for `judge`.
+        """Judge one statement under each condition; asked: bounds, exceptions, note, paper, remark as for `judge`.
 
         conditions: by default as printed and to plateau, and of LSTMs as printed by either reading; what one reading
         alone refutes is a remark. What Transformers say that are normalised before each layer is a remark, made where
-        all sizes were trained so. Where seeds disagree as printed, the note tells what the best one says alone.
+        all sizes were trained so. Where seeds disagree as printed, the note tells what the best one says alone; where
+        the numbers are `Laws` and name none, the reason is theirs.
         sizes: of the networks that it speaks of, for all architectures or by architecture. Where the numbers have a row
         for every size, a statement about all of them agrees if all trainings reached a plateau, but differs already if
         those that did refute it; else it is told what those say that did. lengths: it speaks of correlation lengths.
@@ -134,8 +136,14 @@ class Statements:
                 alone = here == "differs" and there != "differs"
                 given["remark"] = asked.get("remark", False) or alone
             decision, note = decide(list(rows), **_bounds(asked)), asked.get("note", "")
+            if isinstance(numbers, Laws) and decision.found == "undecided":
+                given["reason"], told = numbers.reason(networks, seeds, decision.reason)
+                given["note"] = joined(note, told)
             if decision.found == "differs" and by_size:
                 given["note"] = joined(note, f"at {axis} {', '.join(str(by_size[row]) for row in decision.deciding)}")
+            if decision.found == "agrees" and by_size:  # some may be exceptions
+                apart = [str(size) for row, size in enumerate(by_size) if row not in decision.deciding]
+                given["note"] = joined(note, f"not at {axis} {', '.join(apart)}" if apart else "")
             if condition != PLATEAU and decision == Decision("undecided", DISSENT):
                 shown = decide([row[-1:] for row in rows], **_bounds(asked), fewest=1).found
                 told = f"the seed of smallest validation loss, as the paper shows it: {SHOWN[shown]}"
@@ -157,7 +165,8 @@ class Statements:
         ways = [all_ways(*(self.gate(name, [size], axis, lengths=lengths) for name in names)) for size in sizes]
 
         def found(places: list[int]) -> str:
-            return decide(list(rows[places]), **_bounds(asked)).found
+            alone = len(places) > asked.get("exceptions", 0)  # fewer refute nothing
+            return decide(list(rows[places]), **_bounds(asked)).found if alone else "undecided"
 
         places, first = refuting(ways, lambda passed: found(passed) == "differs")
         if first.reached:
@@ -171,4 +180,4 @@ class Statements:
 
 
 def _bounds(asked: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: asked[key] for key in ("at_least", "at_most", "gap") if key in asked}
+    return {key: asked[key] for key in ("at_least", "at_most", "gap", "exceptions") if key in asked}

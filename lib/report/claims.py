@@ -140,8 +140,9 @@ def undecided(
 ) -> None:
     """Record and show that something ran for a part of a claim and decides nothing.
 
-    ``reason`` is one of "not converged", "seeds disagree", "interval too wide" and "precondition not met"; ``sentence``
-    says what was found and what was asked for; ``note``, ``paper``, ``condition`` and ``remark`` are those of `check`.
+    ``reason`` is one of "not converged", "seeds disagree", "interval too wide", "comparisons disagree" (two of the same
+    data, each of which decides, name different things) and "precondition not met"; ``sentence`` says what was found and
+    what was asked for; ``note``, ``paper``, ``condition`` and ``remark`` are those of `check`.
     Raises ``ValueError`` for an unknown claim, reason or condition, and without a part or a sentence.
     """
     entry = find(claim)

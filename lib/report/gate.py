@@ -25,7 +25,7 @@ from lib.report.records import REASONS
 CLOSE = 0.1  # nats per sequence above the optimum
 SHARE = 0.1  # of the effect that decides, which a longer or another training may change
 FEWEST = 3  # seeds
-UNCONVERGED, DISSENT, _, UNMET = REASONS
+UNCONVERGED, DISSENT, *_, UNMET = REASONS
 Budget = tuple[int, float] | None  # epochs and rate; None: the usual ones of each network
 
 

@@ -38,7 +38,7 @@ PROFILES: tuple[str, ...] = get_args(Profile)  # from the smallest to the larges
 Outcome = Literal["holds", "misprint", "reduced", "undecided", "false", "differs", "fails"]
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
 
-Reason = Literal["not converged", "seeds disagree", "interval too wide", "precondition not met"]
+Reason = Literal["not converged", "seeds disagree", "interval too wide", "comparisons disagree", "precondition not met"]
 REASONS: tuple[str, ...] = get_args(Reason)  # why what ran decides nothing
 
 Condition = Literal["", "as printed", "to plateau"]

@@ -17,7 +17,7 @@ from lib.report import claims
 from lib.report.gate import Plateau
 from lib.report.records import REASONS
 
-UNCONVERGED, DISSENT, TOO_WIDE, UNMET = REASONS  # why what ran decides nothing
+UNCONVERGED, DISSENT, TOO_WIDE, DISCORD, UNMET = REASONS  # why what ran decides nothing
 FEWEST_SEEDS = 3  # on which a statement about trained networks is decided
 INSIDE, OUTSIDE = 0, 2  # where a number lies; 1 in the gap, negative below the bounds
 
@@ -39,6 +39,7 @@ def decide(
     *,
     fewest: int = FEWEST_SEEDS + 1,
     intervals: bool = False,
+    exceptions: int = 0,
 ) -> Decision:
     """Do the numbers of every row lie within the bounds?
 
@@ -49,22 +50,29 @@ def decide(
     intervals: rows begin with the ends of an interval, and all between these counts too. So only a row that is outside
     on one side differs.
 
+    exceptions: of a statement that is "almost always" true, so many complete rows need not be inside; and it differs
+    only if more than these are outside.
+
     Undecided is, in this order: what has a row that is not complete, a precondition; of intervals, what has one that is
     neither inside nor outside, as too wide; what has a row whose numbers are on different sides, as seeds that
-    disagree. Else all numbers of a row lie in the gap: too wide for them. Raises ValueError without rows or bounds.
+    disagree. Else all numbers of a row lie in the gap: too wide for them. Raises ValueError without rows or bounds, and
+    for exceptions that leave no row to judge.
     """
     if at_least is None and at_most is None:
         raise ValueError("at_least or at_most is needed")
     if not len(rows) or fewest < 1:
         raise ValueError(f"at least one row, and one number in it, is needed, got {len(rows)} and {fewest}")
+    if not 0 <= exceptions < len(rows):
+        raise ValueError(f"exceptions: 0 to {len(rows) - 1}, one less than the rows, is allowed, got {exceptions}")
     low, high = (-np.inf if at_least is None else at_least), (np.inf if at_most is None else at_most)
     known = [_known(np.asarray(row, dtype=np.float64)) for row in rows]
     sides = [_sides(row, low, high, gap) if intervals else np.abs(_sides(row, low, high, gap)) for row in known]
     complete = [len(row) >= fewest for row in known]
-    if all(complete) and all(np.all(row == INSIDE) for row in sides):
-        return Decision("agrees", deciding=tuple(range(len(rows))))
+    inside = [place for place, row in enumerate(sides) if np.all(row == INSIDE)]
+    if all(complete) and len(inside) >= len(rows) - exceptions:
+        return Decision("agrees", deciding=tuple(inside))
     outside = [place for place, row in enumerate(sides) if complete[place] and _settled(row) and abs(row[0]) == OUTSIDE]
-    if outside:
+    if len(outside) > exceptions:
         return Decision("differs", deciding=tuple(outside))
     if not all(complete):
         return Decision("undecided", UNMET)
@@ -94,6 +102,8 @@ def judge(
     gap: float = 0.0,
     fewest: int = FEWEST_SEEDS,
     every_seed: bool = False,
+    exceptions: int = 0,
+    reason: str = "",
     profile: str = "",
     note: str = "",
     paper: Any = None,
@@ -106,13 +116,18 @@ def judge(
     cases: numbers (cases, seeds + 1), the last column that of the best seed, or one number; or an interval; or several
     by name, none where there is nothing to compare, a precondition not met. fewest: seeds that a case needs, 0 for what
     has none. every_seed: beside the ends of an interval, the numbers of its seeds have to lie on the same side.
+    exceptions: as in `decide`. reason: one of ``records.REASONS``, in the place of that of `decide` where the numbers
+    decide nothing and the caller knows more of them.
 
     Agreement is recorded as "holds" at profile paper, else as "reduced"; a difference as "differs", with `explanation`.
     note: said in every case. paper, condition, remark: as in `claims.check`. A statement about an architecture, "to
     plateau", needs the `plateau` of its trainings; where that was not reached, neither agreement nor difference counts,
-    and the reason is that of the gate. Raises ValueError for a plateau without that condition, or the reverse.
+    and the reason is that of the gate. Raises ValueError for a plateau without that condition, or the reverse, and for
+    an unknown reason.
     """
     _refuse_ungated(claim, part, condition, plateau)
+    if reason not in ("", *REASONS):
+        raise ValueError(f"{claim} ({part}): unknown reason {reason!r}, known: {', '.join(REASONS)}")
     bounds = {"at_least": at_least, "at_most": at_most}
     wanted = " and ".join(f"{name.replace('_', ' ')} {bound:g}" for name, bound in bounds.items() if bound is not None)
     agrees = "holds" if profile == "paper" else "reduced"
@@ -123,7 +138,7 @@ def judge(
         rows = [_row(case, fewest, every_seed) for case in named.values()]
         decision = Decision("undecided", UNMET)
         if rows:
-            decision = decide(rows, at_least, at_most, gap, fewest=2, intervals=True)
+            decision = decide(rows, at_least, at_most, gap, fewest=2, intervals=True, exceptions=exceptions)
         why = f"{told or 'nothing to compare'}; asked for: {wanted}"
         if isinstance(cases, Mapping) and decision.deciding:
             note = claims.joined("ends of 95 % intervals", note, told)
@@ -131,11 +146,18 @@ def judge(
         measured = measured if isinstance(cases, Mapping) else [end for ends in measured for end in ends]
     else:
         table = np.atleast_2d(np.asarray(cases, dtype=np.float64))
-        decision = decide(list(table) if table.size else [], at_least, at_most, gap, fewest=fewest + 1)
+        rows = list(table) if table.size else []
+        decision = decide(rows, at_least, at_most, gap, fewest=fewest + 1, exceptions=exceptions)
         few = sum(len(_known(row)) <= fewest for row in table)
-        why = f"{few} of {len(table)} cases have too few seeds with a number, " if decision.reason == UNMET else ""
-        why += f"{_range(table)}, asked for: {wanted} in every seed, or outside in every seed of a case"
+        unmet = decision.reason == UNMET and reason in ("", UNMET)
+        why = f"{few} of {len(table)} cases have too few seeds with a number, " if unmet else ""
+        asked = "in every seed, or outside in every seed of a case"
+        if exceptions:
+            asked = f"in every seed of all cases but {exceptions}, or outside in every seed of {exceptions + 1}"
+        why += f"{_range(table)}, asked for: {wanted} {asked}"
         measured = _known(table[list(decision.deciding)]) if np.ndim(cases) else cases
+    if reason and decision.found == "undecided":
+        decision = Decision("undecided", reason)
     said = {"part": part, "paper": paper, "condition": condition, "remark": remark}
     return _record(claim, decision, measured, said, agrees, explanation, why, note, plateau, **bounds)
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.binary_sequences.runs import of_network, trained_runs
-from experiments.binary_sequences.seed_tables import growth, law_signs, length_table, place_between, ratio_to_law
+from experiments.binary_sequences.runs import Networks, of_network, trained_runs
+from experiments.binary_sequences.seed_tables import Laws, growth, length_table, place_between, ratio_to_law
 from lib.information import fit_exponential
 from lib.processes import PowerLawBinary
 from lib.report import claims
@@ -39,6 +39,11 @@ def lengths(xi: dict[int, float], axis: str = "width", odd: dict[tuple[int, int]
         return exponential((odd or {}).get((size, seed), xi[size] * (1 + 0.02 * seed)))
 
     return length_table(across(curve, list(xi), axis=axis), list(xi), SEEDS, axis)
+
+
+def law_signs(networks: Networks, sizes: list[int], seeds: int) -> np.ndarray:
+    (name,) = {network.architecture for network in networks}
+    return Laws(name, sizes)({name: networks}, seeds)
 
 
 def says(values: Any, **bounds: float) -> str:

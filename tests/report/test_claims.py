@@ -268,7 +268,10 @@ def test_what_is_undecided_is_recorded_with_its_reason(record_file: Path, capsys
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"reason": "bored"}, "unknown reason 'bored', known: not converged, seeds disagree, interval too wide"),
+        (
+            {"reason": "bored"},
+            "unknown reason 'bored', known: not converged, seeds disagree, interval too wide, comparisons disagree",
+        ),
         ({"reason": ""}, "unknown reason ''"),
         ({"part": ""}, "part=''"),
         ({"sentence": ""}, "sentence=''"),

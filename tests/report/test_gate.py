@@ -26,7 +26,7 @@ from lib.report.gate import (
 from lib.report.records import REASONS
 from lib.report.verdicts import judge, judge_printed
 
-UNCONVERGED, DISSENT, TOO_WIDE, UNMET = REASONS
+UNCONVERGED, DISSENT, TOO_WIDE, _, UNMET = REASONS
 NAN, INF = math.nan, math.inf
 OPEN, SHUT = Plateau(True, "", "all is well"), Plateau(False, UNCONVERGED, "too short")
 LOSSES = st.sampled_from([0.0, 0.05, 0.1, 0.11, 0.3, 1.0, 5.0, NAN])

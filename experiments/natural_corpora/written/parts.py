@@ -1,7 +1,7 @@
 """The parts of the claims on networks that write, with their rules, which were fixed before any of them was trained.
 
-Added when results were known: which disagreements decide nothing (`Asked.smaller`), and parts about networks that are
-planned for the profile `paper` alone.
+Added when results were known: which disagreements decide nothing (`Asked.smaller`), parts about networks that are
+planned for the profile `paper` alone, and that a long range is judged by intervals (`Asked.interval`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,15 @@ import numpy as np
 from experiments.natural_corpora.written.relations import Number, nearness
 from experiments.natural_corpora.written.runs import FAR, LONG, MIDDLE, SHORT, Band, WrittenRun, usual
 from experiments.natural_corpora.written.selection import Networks, Selection
+from lib.information.intervals import Interval
 
 
 def no_others(selection: Selection) -> Networks:
     return {}
+
+
+def no_words(selection: Selection) -> str:
+    return ""
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,8 @@ class Asked:
     beside: other networks that the number compares with. optional: undecided where no such network is planned.
     smaller: why networks smaller than the paper's, or that read less, decide nothing where they disagree; if empty, it
     differs.
+    interval: of a run, if it has to lie within the bounds as a whole and not the number alone. control: what other
+    networks say to the same question.
     """
 
     part: str
@@ -41,6 +48,8 @@ class Asked:
     beside: Callable[[Selection], Networks] = field(default=no_others)
     optional: bool = False
     smaller: str = ""
+    interval: Callable[[WrittenRun], Interval] | None = None
+    control: Callable[[Selection], str] = no_words
 
 
 def ratio(band: Band) -> Callable[[WrittenRun, Selection], float]:
@@ -93,6 +102,15 @@ def against_one_layer(number: Number, compare: Callable[[float, float], float]) 
         return compare(number(run), number(others[0])) if others else np.nan
 
     return found
+
+
+def as_little(selection: Selection) -> str:
+    """How many Transformers of characters would have no long range, by their numbers alone."""
+    networks = selection.networks("character", "transformer", depth=None).values()
+    ratios = [run.ratio(LONG).value for runs in networks for run in runs]
+    few = sum(value <= LOST for value in ratios)
+    told = f"of the Transformers of characters {few} of {len(ratios)} seeds have a value of at most {LOST:g} as well"
+    return f"{told}: the range is not seen at this length, which is not to say that LSTMs lack it" if few else ""
 
 
 def further(run: WrittenRun, selection: Selection) -> float:
@@ -199,6 +217,9 @@ ASKED: dict[str, Sequence[Asked]] = {
             ratio(LONG),
             "more than half of the information beyond 50 characters is there",
             bounds=(None, LOST),
+            note="from the lowest to the highest end of the intervals of all seeds",
+            interval=lambda run: run.ratio(LONG),
+            control=as_little,
         ),
         Asked(
             "LSTMs of words follow the text to 50 characters",

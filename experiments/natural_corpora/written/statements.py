@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from experiments.natural_corpora.written.parts import ASKED, Asked
 from experiments.natural_corpora.written.relations import RELATED, RELATIONS, REMARKS, Number, points, rank_correlation
-from experiments.natural_corpora.written.runs import Network, Runs, planned, written_runs
+from experiments.natural_corpora.written.runs import Network, Runs, WrittenRun, planned, written_runs
 from experiments.natural_corpora.written.selection import Networks, Selection
+from lib.information.intervals import UNKNOWN, Interval
 from lib.report import provenance
 from lib.report.claims import joined, undecided
 from lib.report.records import Record
@@ -59,7 +60,7 @@ class Statements:
             networks, beside = asked.about(self.selection), asked.beside(self.selection)
             compared = f"{', '.join(map(str, networks))} beside {', '.join(map(str, beside))}" if beside else ""
             said: dict[str, Any] = {"part": f"{asked.part}, to plateau", "condition": "to plateau"}
-            said["note"] = joined(asked.note, compared)
+            said["note"] = joined(asked.note, compared, asked.control(self.selection))
             if asked.optional and not networks:
                 undecided(claim, reason=UNMET, sentence="no network of this width was trained here", **said)
                 continue
@@ -70,9 +71,12 @@ class Statements:
                 why = f"{asked.smaller}; it would differ: {told(asked, numbers)}"
                 undecided(claim, reason=UNMET, sentence=why, **said)
                 continue
+            cases: Floats | Mapping[Network, Interval] = (
+                intervals(networks, asked.interval) if asked.interval else numbers
+            )
             judge(
                 claim,
-                numbers,
+                cases,
                 plateau=plateau,
                 profile=self.profile,
                 explanation=asked.explanation,
@@ -115,7 +119,7 @@ class Statements:
 def refutes_nothing(asked: Asked, numbers: Floats) -> bool:
     """Would the part differ, on networks whose failure refutes nothing?"""
     low, high = asked.bounds
-    return bool(asked.smaller and len(numbers)) and decide(list(numbers), low, high).found == "differs"
+    return bool(asked.smaller and len(numbers)) and decide(list(numbers), low, high, asked.gap).found == "differs"
 
 
 def told(asked: Asked, numbers: Floats) -> str:
@@ -124,6 +128,20 @@ def told(asked: Asked, numbers: Floats) -> str:
     bounds = {"at least": low, "at most": high}
     wanted = " and ".join(f"{name} {bound:g}" for name, bound in bounds.items() if bound is not None)
     return f"{np.nanmin(numbers):.2g} to {np.nanmax(numbers):.2g}, asked for: {wanted}"
+
+
+def intervals(networks: Networks, of: Callable[[WrittenRun], Interval]) -> dict[Network, Interval]:
+    """By network the mean over its seeds, from the lowest to the highest end of their intervals.
+
+    It lies within bounds if those of all seeds do, and outside on one side if all of them do. UNKNOWN without any.
+    """
+    found = dict.fromkeys(networks, UNKNOWN)
+    for network, runs in networks.items():
+        if each := [one for one in map(of, runs) if one.known]:
+            values = tuple(one.value for one in each)
+            ends = min(one.low for one in each), max(one.high for one in each)
+            found[network] = Interval(float(np.mean(values)), *ends, by_seed=values, form=".2f")
+    return found
 
 
 def table(networks: Networks, number: Number) -> Floats:

@@ -47,6 +47,7 @@ def record(
             "width": width,
             "depth": depth,
             "length": LENGTH,
+            "generated": 2000,
             "options": options or {},
             "fit": {**family["fit"], "epochs": 25, **(fit or {})},
         },

@@ -13,7 +13,7 @@ from experiments.binary_sequences.figures import draw_courses
 from experiments.binary_sequences.plateaus import SYMBOLS, Trainings, best_starts, gate, lengthened, missing, trainings
 from experiments.binary_sequences.run import group_lags
 from experiments.binary_sequences.runs import Network, TrainedRun
-from experiments.binary_sequences.seed_tables import law_signs, tail_signs
+from experiments.binary_sequences.seed_tables import Laws
 from experiments.binary_sequences.tables import budget_table, excess_table, gate_table, short_of_data
 from lib.information.intervals import Interval
 from lib.report.gate import Training
@@ -202,7 +202,7 @@ def test_the_tail_tells_the_laws_apart_whatever_came_before_it() -> None:
     assert with_tail(power_law(0.4)).tail_sign == 1
     assert np.isnan(with_tail(power_law(0.2)).tail_sign)  # never below a hundredth of a nat
     assert np.isnan(TrainedRun(RNN, 0, record(exponential(20))["result"]).tail_sign)  # nothing longer was generated
-    table = tail_signs({RNN: [with_tail(exponential(60))]}, [8, 16], 1)
+    table = Laws("rnn", [8, 16], tail=True)({"rnn": {RNN: [with_tail(exponential(60))]}}, 1)
     assert table[0].tolist() == [-1, -1] and np.isnan(table[1]).all()
 
 
@@ -221,8 +221,9 @@ def test_the_tail_ends_where_the_groups_no_longer_agree() -> None:
 
 def test_a_comparison_without_power_counts_for_nothing() -> None:
     sharp, blurred = (trainings([record(power_law(), noise=noise, fit=PLAN)])[RNN].seeds for noise in (0.01, 1.0))
-    assert law_signs({RNN: sharp}, [8], 1, widest=0.5)[0, 0] == 1
-    assert np.isnan(law_signs({RNN: blurred}, [8], 1, widest=0.5)[0, 0])
+    laws = Laws("rnn", [8], widest=0.5)
+    assert laws({"rnn": {RNN: sharp}}, 1)[0, 0] == 1
+    assert np.isnan(laws({"rnn": {RNN: blurred}}, 1)[0, 0])
 
 
 def test_courses_are_told_apart_by_their_method_and_never_rise() -> None:

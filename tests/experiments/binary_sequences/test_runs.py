@@ -36,6 +36,7 @@ def test_runs_are_grouped_by_network_in_order_and_diverged_ones_left_out() -> No
     assert [str(n) for n in of_network(runs, "rnn", depth=None)] == ["2", "16", "8×2"]
     assert [str(n) for n in of_network(runs, "rnn", width=8, depth=None)] == ["8×2"]
     assert of_network(runs, "mamba") == {}
+    assert {run.sequences for run in runs} == {2000}
     lost = next(run for run in runs if not run.generated)
     assert lost.validation_loss == np.inf and not lost.converged
 

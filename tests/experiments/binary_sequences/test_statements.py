@@ -9,7 +9,7 @@ import pytest
 
 from experiments.binary_sequences.plateaus import SYMBOLS, trainings
 from experiments.binary_sequences.runs import trained_runs
-from experiments.binary_sequences.seed_tables import law_signs, length_table, ratio_to_law
+from experiments.binary_sequences.seed_tables import Laws, length_table, ratio_to_law
 from experiments.binary_sequences.statements import Statements
 from lib.information.intervals import Interval
 from lib.processes import PowerLawBinary
@@ -32,7 +32,7 @@ def verdicts(
     statements.say(
         "shen-fig1a",
         "every width: exponential",
-        lambda nets, seeds: law_signs(nets["rnn"], [8, 16], seeds),
+        Laws("rnn", [8, 16]),
         ["rnn"],
         [8, 16],
         **CODE | changes,
@@ -45,11 +45,103 @@ def verdicts(
 BENT, STRAIGHT = exponential(30), power_law()
 
 
+def both(lags: np.ndarray) -> np.ndarray:
+    """Nearer to an exponential if all lags count alike, nearer to a power law if short ones count most."""
+    return 0.1 * lags**-0.45 * np.exp(-lags / 150)
+
+
 def test_each_condition_has_a_verdict_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     short = trained(BENT, 8) + trained(BENT, 16)
     assert verdicts(short, short, capsys) == ["reduced", "reduced"]
     assert verdicts(short, trained(STRAIGHT, 8) + trained(STRAIGHT, 16), capsys) == ["reduced", "differs"]
     assert verdicts(short, [], capsys) == ["reduced", "undecided"]
+
+
+def lines_of(laws: Laws, capsys: pytest.CaptureFixture[str], *runs: dict[str, Any], **asked: Any) -> str:
+    """What is said as printed of one statement about laws."""
+    statements = Statements(trained_runs(runs), {}, OPTIMUM, (laws.architecture,), "laptop")
+    named: dict[str, Any] = {"conditions": ["as printed"], **CODE, **asked}
+    statements.say("shen-fig1a", "a", laws, [laws.architecture], laws.sizes, laws.axis, **named)
+    return capsys.readouterr().out
+
+
+def test_laws_that_contradict_each_other_are_no_interval_that_is_too_wide(capsys: pytest.CaptureFixture[str]) -> None:
+    laws, sharp = Laws("rnn", [8, 16]), trained(both, 8) + trained(BENT, 16)
+    said = lines_of(laws, capsys, *sharp)
+    assert "comparisons disagree: 8 values in [-1, 0]" in said
+    assert "in 3 of 6 runs the two comparisons name different laws" in said
+    said = lines_of(laws, capsys, *trained(both, 8, noise=1.0), *trained(BENT, 16))
+    assert "interval too wide: 8 values in [-1, 0]" in said and "the two comparisons" not in said
+    mixed = [record(curve, seed=seed) for seed, curve in enumerate([BENT, both, both])] + trained(BENT, 16)
+    assert "seeds disagree" in lines_of(laws, capsys, *mixed)
+    assert "precondition not met" in lines_of(laws, capsys, *trained(both, 8))
+    tailed = trained(BENT)
+    for one in tailed:
+        lags = np.array(one["result"]["group_lags"])
+        groups = both(lags) / 10 / lags**0.25 * np.exp(0.01 * np.random.default_rng(0).standard_normal((10, 1)))
+        one["result"] |= {"long_lags": lags.tolist(), "long_information": groups.mean(axis=0).tolist()}
+        one["result"]["long_information_by_group"] = groups.tolist()
+    assert "comparisons disagree" in lines_of(Laws("rnn", [8], tail=True), capsys, *tailed)
+    assert "differs" not in lines_of(laws, capsys, *sharp, at_most=0, at_least=0)
+
+
+@pytest.mark.parametrize(
+    ("curve", "by_lags", "by_precision"),
+    [(both, "reduced", "differs"), (BENT, "reduced", "reduced"), (STRAIGHT, "differs", "differs")],
+)
+def test_a_weighting_can_be_judged_by_itself(
+    curve: Curve, by_lags: str, by_precision: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = trained(curve, 8) + trained(BENT, 16)
+    assert by_lags in lines_of(Laws("rnn", [8, 16], weighting="lags"), capsys, *runs)
+    assert by_precision in lines_of(Laws("rnn", [8, 16], weighting="precision"), capsys, *runs)
+    wide = trained(both, 8, noise=1.0) + trained(BENT, 16)
+    assert "seeds disagree" in lines_of(Laws("rnn", [8, 16], weighting="lags"), capsys, *wide)
+
+
+def test_runs_left_out_for_the_width_of_their_intervals_are_not_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    laws, neither = Laws("rnn", [8], widest=0.5), {"at_least": 0, "at_most": 0, "gap": 0.0}
+    blurred = trained(STRAIGHT, noise=10.0)
+    said = lines_of(laws, capsys, *blurred, **neither)
+    assert "interval too wide" in said and "in 3 of 3 runs an interval is wider than 0.5" in said
+    assert "too few seeds" not in said
+    assert "precondition not met: 1 of 1 cases have too few" in lines_of(laws, capsys, *blurred[:2], **neither)
+    assert "differs" in lines_of(laws, capsys, *trained(STRAIGHT), **neither)
+    assert "reduced" in lines_of(laws, capsys, *trained(both), **neither)
+
+
+def test_almost_always_allows_one_size_to_be_otherwise_and_no_second(capsys: pytest.CaptureFixture[str]) -> None:
+    law, sizes = PowerLawBinary(512).mutual_information(np.arange(1, 512)), [4, 8, 16]
+
+    def times(factor: float) -> Curve:
+        return lambda lags: factor * law[lags - 1]
+
+    def said(*factors: float | list[float], excess: float = 0.05, to: str = "as printed") -> str:
+        kind: dict[str, Any] = {"architecture": "lstm"}
+        runs: list[dict[str, Any]] = []
+        for width, own in zip(sizes, factors, strict=True):
+            each = own if isinstance(own, list) else [own] * 3
+            far = excess if width == 16 else 0.05
+            runs += [trained(times(factor), width, far, **kind)[seed] for seed, factor in enumerate(each)]
+        printed, found = (trained_runs(runs), {}) if to == "as printed" else ([], trainings(runs))
+        Statements(printed, found, OPTIMUM, ("lstm",), "laptop").say(
+            "shen-fig3a", "a", lambda nets, seeds: ratio_to_law(nets["lstm"], sizes, seeds, law, 1, 256), ["lstm"],
+            sizes, conditions=[to], at_most=1, exceptions=1, explanation="not smaller",
+        )  # fmt: skip
+        return capsys.readouterr().out
+
+    assert "reduced" in said(0.9, 0.9, 0.9) and "not at" not in said(0.9, 0.9, 0.9)
+    assert "reduced" in said(0.9, 1.1, 0.9) and "not at width 8" in said(0.9, 1.1, 0.9)
+    assert "reduced" in said(0.9, [0.9, 1.1, 0.9], 0.9)
+    assert "differs" in said(0.9, 1.1, 1.1) and "at width 8, 16" in said(0.9, 1.1, 1.1)
+    assert "undecided" in said(0.9, 1.1, [0.9, 1.1, 0.9])
+    told = said(0.9, [0.9, 1.1, 0.9], [0.9, 1.1, 0.9])
+    assert "seeds disagree" in told and "in every seed of all cases but 1, or outside in every seed of 2" in told
+    plateau = "to plateau"
+    assert "differs" in said(1.1, 1.1, 0.9, excess=2.0, to=plateau)  # two that count refute it
+    assert "undecided" in said(0.9, 1.1, 1.1, excess=2.0, to=plateau)  # one alone does not
+    assert "undecided" in said(0.9, 1.1, 0.9, excess=2.0, to=plateau)
+    assert "reduced" in said(0.9, 1.1, 0.9, to=plateau)
 
 
 def test_one_size_at_its_plateau_refutes_a_statement_about_all_and_confirms_none(
@@ -67,8 +159,7 @@ def test_an_undecided_statement_tells_what_the_sizes_say_that_reached_a_plateau(
 ) -> None:
     def said(*found: list[dict[str, Any]]) -> str:
         statements = Statements([], trainings([run for runs in found for run in runs]), OPTIMUM, ("rnn",), "laptop")
-        numbers = lambda nets, seeds: law_signs(nets["rnn"], [8, 16], seeds)  # noqa: E731
-        statements.say("shen-fig1a", "a", numbers, ["rnn"], [8, 16], conditions=["to plateau"], **CODE)
+        statements.say("shen-fig1a", "a", Laws("rnn", [8, 16]), ["rnn"], [8, 16], conditions=["to plateau"], **CODE)
         return capsys.readouterr().out
 
     far = trained(BENT, 16, excess=2.0)
@@ -95,7 +186,7 @@ def test_a_statement_about_lstms_as_printed_is_refuted_only_by_both_readings(
     def said(zero: Curve, one: Curve) -> list[tuple[str, bool]]:
         runs = trained(zero, 8, **kind) + trained(one, 8, **kind, options={"forget_bias": 1.0})
         statements = Statements(trained_runs(runs), {}, OPTIMUM, ("lstm",), "laptop")
-        numbers = lambda nets, seeds: law_signs(nets["lstm"], [8], seeds)  # noqa: E731
+        numbers = Laws("lstm", [8])
         statements.say("shen-fig1b", "a", numbers, ["lstm"], [8], **CODE)
         lines = capsys.readouterr().out.splitlines()
         assert "a, as printed" in lines[0] and "a, as printed with forget bias 1" in lines[1] and "plateau" in lines[2]
@@ -114,7 +205,7 @@ def test_transformers_normalised_before_make_a_remark_and_those_of_the_named_imp
 
     def said(after: list[Any], before: list[Any]) -> list[str]:
         runs = Statements(trained_runs(after + before), {}, OPTIMUM, ("transformer",), "laptop")
-        numbers = lambda nets, seeds: law_signs(nets["transformer"], [8], seeds)  # noqa: E731
+        numbers = Laws("transformer", [8])
         runs.say("shen-fig3a", "a", numbers, ["transformer"], [8], **CODE)
         return capsys.readouterr().out.splitlines()
 
@@ -135,7 +226,7 @@ def test_where_seeds_disagree_as_printed_the_note_tells_what_the_best_says(
     losses = [OPTIMUM.value + 0.01 * (seed != best) for seed in range(3)]
     fit = {"optimizer": "rmsprop", "learning_rate": 0.001, "clip": 0.25}
     runs = [record(curve, seed=seed, loss=losses[seed], fit=fit) for seed, curve in enumerate(curves)]
-    numbers = lambda nets, seeds: law_signs(nets["rnn"], [8], seeds)  # noqa: E731
+    numbers = Laws("rnn", [8])
     statements = Statements(trained_runs(runs), {}, OPTIMUM, ("rnn",), "laptop")
     statements.say("shen-fig1a", "a", numbers, ["rnn"], [8], conditions=["as printed"], **CODE)
     assert f"as the paper shows it: {word}" in capsys.readouterr().out
@@ -236,13 +327,10 @@ def test_deeper_transformers_hold_only_as_power_laws_of_the_magnitude_of_the_dat
         asked: dict[str, Any] = {"axis": "depth", "conditions": ["to plateau"], "explanation": "e"}
         one, deep = ["transformer"], [2, 3]
 
-        def signs(networks: Any, seeds: int) -> Any:
-            return law_signs(networks["transformer"], deep, seeds, "depth")
-
         def ratios(networks: Any, seeds: int) -> Any:
             return ratio_to_law(networks["transformer"], deep, seeds, law, 1, 256, "depth")
 
-        runs.say("shen-fig3a", "law", signs, one, deep, at_least=1, gap=1.5, **asked)
+        runs.say("shen-fig3a", "law", Laws("transformer", deep, "depth"), one, deep, at_least=1, gap=1.5, **asked)
         runs.say("shen-fig3a", "size", ratios, one, deep, at_least=0.8, at_most=1.25, **asked)
         lines = capsys.readouterr().out.splitlines()
         return [next(word for word in ("undecided", "reduced", "differs") if word in line) for line in lines]

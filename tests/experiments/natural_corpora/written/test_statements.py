@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ class Recorded:
         self.found: dict[str, str] = {}
         self.reasons: dict[str, str] = {}
         self.remarks: set[str] = set()
+        self.notes: dict[str, str] = {}
         monkeypatch.setattr(judged, "judge", self)
         monkeypatch.setattr(judged, "undecided", self.undecided)
 
@@ -44,11 +45,15 @@ class Recorded:
         self, claim: str, cases: Any, *, part: str, plateau: Any = None, remark: bool = False, **asked: Any
     ) -> str:
         self.remarks |= {part} if remark else set()
+        self.notes[part] = asked.get("note", "")
         from lib.information.intervals import Interval
         from lib.report.verdicts import decide
 
         bounds = {name: asked.get(name) for name in ("at_least", "at_most")}
-        if isinstance(cases, Interval):
+        if isinstance(cases, Mapping):
+            rows = [case.ends if case.known and len(case.by_seed) >= 3 else [] for case in cases.values()]
+            decision = decide(rows or [[]], **bounds, fewest=2, intervals=True)
+        elif isinstance(cases, Interval):
             decision = decide([cases.ends] if cases.known else [[]], **bounds, fewest=2, intervals=True)
         else:
             decision = decide(list(cases) if cases.size else [[]], **bounds, gap=asked.get("gap", 0.0))
@@ -120,6 +125,47 @@ def test_further_means_further_than_both_intervals_leave_open(
     monkeypatch.setattr(WrittenRun, "ratio", ratio)
     statements(transformers(READ), lstms(READ)).judge("shen-fig3bc")
     assert verdicts.of("Transformers of characters follow the text further") == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "reach", "expected"),
+    [
+        ((0.2, 0.1, 0.0), 0.2, "agrees"),
+        ((0.2, 0.1, 0.4), 0.2, "undecided"),  # one interval goes beyond a half
+        ((0.8, 0.9, 0.7), 0.1, "differs"),
+        ((0.8, 0.9, 0.55), 0.1, "undecided"),  # two seeds refute nothing
+        ((0.2, 0.8, 0.2), 0.1, "undecided"),
+    ],
+)
+def test_no_long_range_is_said_of_whole_intervals(
+    verdicts: Recorded, monkeypatch: pytest.MonkeyPatch, values: tuple[float, ...], reach: float, expected: str
+) -> None:
+    def ratio(run: WrittenRun, band: Any) -> Interval:
+        value = values[run.seed]
+        return Interval(value, value - reach, value + reach)
+
+    monkeypatch.setattr(WrittenRun, "ratio", ratio)
+    statements(lstms(EXPONENTIAL), transformers(READ)).judge("shen-fig2")
+    part = "LSTMs of characters have no long range"
+    assert verdicts.of(part) == expected
+    (note,) = (note for name, note in verdicts.notes.items() if name.startswith(part))
+    few = 3 * sum(value <= 0.5 for value in values)  # in the seeds of three networks
+    assert (f"of the Transformers of characters {few} of 9 seeds have a value of at most 0.5 as well" in note) == (
+        few > 0
+    )
+
+
+def test_a_part_whose_seeds_lie_in_the_gap_would_not_differ(
+    verdicts: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (asked,) = (asked for asked in ASKED["shen-fig3bc"] if asked.part.startswith("Transformers of words follow"))
+    assert asked.smaller and asked.gap == 1
+    assert not judged.refutes_nothing(asked, np.zeros((1, 4)))  # neither more nor less than the LSTM
+    assert judged.refutes_nothing(asked, -np.ones((1, 4)))
+    monkeypatch.setattr(WrittenRun, "ratio", lambda run, band: Interval(0.9, 0.8, 1.0))
+    statements(transformers(READ), lstms(READ)).judge("shen-fig3bc")
+    (told,) = (why for part, why in verdicts.reasons.items() if part.startswith("Transformers of characters follow"))
+    assert "would differ" not in told
 
 
 def test_networks_smaller_than_the_papers_that_fail_refute_nothing(verdicts: Recorded) -> None:
