@@ -59,12 +59,16 @@ class Curve:
 
 
 def distances(symbols: Symbols, largest: int, count: int = LAGS) -> Integers:
-    """Whole numbers from 1, evenly spaced in the logarithm, as far as blocks and documents are long enough."""
+    """Whole numbers from 1, evenly spaced in the logarithm, as far as blocks and documents are long enough.
+
+    At every distance there are more pairs than start in one block, so that the curve without any block exists.
+    """
     lengths = np.diff(symbols.offsets)
     most = min(largest, len(symbols) // blocks_of(len(symbols)), int(lengths.max()) - 1)
     grid = np.unique(np.geomspace(1, max(most, 1), count).round().astype(np.int64))
     numbers = pair_numbers(grid, symbols.offsets)
-    return np.asarray(grid[numbers >= max(LEFT * numbers[0], 1)])
+    fewest = len(symbols) // blocks_of(len(symbols)) + 2  # a block holds one start less at most
+    return np.asarray(grid[numbers >= max(LEFT * numbers[0], fewest)])
 
 
 def blocks_of(length: int) -> int:

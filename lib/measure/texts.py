@@ -63,8 +63,8 @@ def read_text(source: str, key: str = "text") -> Text:
     source: a file, plain, or lines of JSON whose field `key` is a document (``.jsonl``), either packed as ``.gz``,
     ``.xz`` or ``.zst``; a folder, whose files of these kinds are documents in the order of their names; or the name of
     a corpus, if there is no such file. ``ValueError``, in one line, for a file that is empty, not UTF-8 or no text
-    (with the first bad byte), for a damaged one, for a line that has no such field, and for fewer than 100 characters;
-    ``OSError`` if there is no such file.
+    (with the first bad byte), for a damaged one, for a line that has no such field, or half a character in it, and for
+    fewer than 100 characters; ``OSError`` if there is no such file.
     """
     path = Path(source).expanduser()
     if path.is_dir():
@@ -114,6 +114,11 @@ def _of_lines(text: str, key: str, path: Path) -> Iterator[str]:
         if not isinstance(record, dict) or not isinstance(record.get(key), str):
             there = sorted(record) if isinstance(record, dict) else type(record).__name__
             raise ValueError(f"{path}, line {number}: no text under {key!r}; there is {there}; name another by --field")
+        try:
+            record[key].encode("utf-8")
+        except UnicodeEncodeError as error:
+            what = "half a character (a lone surrogate)"
+            raise ValueError(f"{path}, line {number}: {what} under {key!r}; mend the escapes") from error
         if record[key]:
             yield record[key]
 

@@ -60,6 +60,20 @@ def test_too_little_is_not_judged():
     assert verdict(chain(0.55, 8000, 0)).verdict == "too short to say"  # seen at a distance or two
 
 
+def test_every_block_leaves_a_pair_at_every_distance():
+    """Documents of unequal length: the pairs of a large distance may all start in one block of the text."""
+    random = np.random.default_rng(0)
+    for lengths in ([3] * 100 + [80], [371, *[12] * 20, 198], *(random.integers(2, 120, size=n) for n in (3, 9, 40))):
+        ids = random.integers(3, size=sum(lengths)).astype(np.uint8)
+        given = Symbols("character", ids, np.append(0, np.cumsum(lengths)), 3, 3, 1.0)
+        lags, borders = distances(given, 1000), np.linspace(0, len(ids), blocks_of(len(ids)) + 1).astype(int)
+        assert np.isfinite(measure_curve(given, lags).replicates).all()
+        document = np.repeat(np.arange(len(lengths)), lengths)
+        for lag in lags:
+            starts = np.flatnonzero(document[lag:] == document[:-lag])
+            assert np.histogram(starts, borders)[0].max() < len(starts)
+
+
 def test_a_repeated_text_is_level_and_has_no_law():
     assert verdict(np.tile([0, 1, 1, 0, 1], 10_000)).verdict == "neither"
 

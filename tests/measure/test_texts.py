@@ -13,8 +13,11 @@ import numpy as np
 import pytest
 import zstandard
 
+from lib.information import mutual_information, pair_counts
+from lib.information.documents.leave_out import leave_blocks_out
 from lib.measure.symbols import LEVELS, byte_pairs, most_symbols, symbols_of, with_rare_ones_alike
 from lib.measure.texts import Text, imitation, read_text
+from lib.sources import code_cells
 
 TALE = "Es war einmal ein König, der hatte eine Tochter.\n" * 20
 
@@ -26,6 +29,11 @@ def test_a_packed_file_is_the_text_that_it_packs(tmp_path: Path, suffix, pack):
     path = tmp_path / f"tale.txt{suffix}"
     path.write_bytes(pack(TALE.encode()))
     assert read_text(str(path)).documents == (TALE,)
+
+
+def test_both_halves_of_a_character_are_one(tmp_path: Path):
+    (tmp_path / "whole.jsonl").write_bytes(b'{"text": "' + b"a\\ud83d\\ude00" * 60 + b'"}')
+    assert read_text(str(tmp_path / "whole.jsonl")).documents == ("a\U0001f600" * 60,)
 
 
 def test_frames_of_zstandard_one_after_another_are_one_text(tmp_path: Path):
@@ -64,6 +72,7 @@ def test_lines_of_json_and_files_of_a_folder_are_documents(tmp_path: Path):
             r"line 1: no text under 'text'; there is \['body'\]; name another by --field",
         ),
         ("list.jsonl", b'["a"]\n', "there is list"),
+        ("half.jsonl", b'{"text": "a"}\n{"text": "a\\ud800b"}\n', "line 2: half a character .* under 'text'"),
     ],
 )
 def test_what_is_no_text_is_refused_in_one_line(tmp_path: Path, name, data, message):
@@ -133,3 +142,18 @@ def test_byte_pairs_in_pieces_hold_every_byte(tmp_path: Path, monkeypatch):
 def test_an_unknown_level_is_refused():
     with pytest.raises(ValueError, match="one of character, word, byte_pair is allowed, got 'letter'"):
         symbols_of(Text("x", (TALE,)), "letter")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("lengths", [[100], [30] * 500, [0, 1, 99], [3, 40_000]])
+def test_the_page_checks_its_counting_on_every_text_that_is_read(lengths):
+    """The cell that leaves out blocks pair by pair, on the fewest characters that are read, and on short documents."""
+    page = Path(__file__).parents[2] / "notebooks" / "measure" / "measure_your_own.md"
+    (cell,) = [code for code in code_cells(page.read_text(encoding="utf-8")) if "def without" in code]
+    random = np.random.default_rng(0)
+    text = Text("t", tuple("".join(random.choice(list("abc "), size=length)) for length in lengths))
+    names = {"np": np, "text": text, "leave_blocks_out": leave_blocks_out}
+    names |= {"mutual_information": mutual_information, "pair_counts": pair_counts}
+    exec(cell, names)
+    assert names["fast"].without.shape == (32, 2)
+    with pytest.raises(AssertionError):
+        exec(cell.replace("near, far = block *", "near, far = 1 + block *"), names)

@@ -186,4 +186,7 @@ def entry(name: str) -> Entry:
         return entries()[name]
     near = difflib.get_close_matches(name, entries(), n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"unknown corpus {name!r}{hint} Known: {', '.join(names())}, or the path of a text file")
+    known = ", ".join(entries())
+    raise ValueError(
+        f"unknown corpus or model {name!r}{hint or '.'} Known: {known}. A text file needs no entry: its path is read"
+    )

@@ -70,7 +70,7 @@ class MarkovChain:
         steps, symbols = whole_number(length, "length", 1), self.initial.size
         if symbols**steps > _LARGEST_TABLE:
             raise ValueError(f"length: {symbols}^{steps} sequences are too many to enumerate, at most 2^24 are allowed")
-        joint = self.initial
+        joint = self.initial.copy()
         for _ in range(steps - 1):
             joint = joint[..., None] * self.transition
         return joint

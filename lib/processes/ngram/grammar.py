@@ -166,9 +166,9 @@ class TemplateGrammar:
         return [next(fillings[t]) for t in drawn.tolist()]
 
     def _template_law(self, given: str | Sequence[float | Fraction]) -> tuple[Fraction, ...]:
-        if given == "sentences":
+        if isinstance(given, str) and given == "sentences":
             return tuple(Fraction(size, sum(self.template_sizes)) for size in self.template_sizes)
-        if given == "templates":
+        if isinstance(given, str) and given == "templates":
             return (Fraction(1, len(self._parts)),) * len(self._parts)
         if isinstance(given, str):
             choices = '"sentences", "templates" or probabilities'

@@ -158,7 +158,7 @@ class NgramLanguage:
         """The words of ids 0 .. d - 1; d reads `<end>`, d + 1 `<start>`."""
         names = (*self.words, END, START)
         array = np.asarray(ids)
-        if array.dtype.kind not in "iu" or np.any((array < 0) | (array >= len(names))):
+        if array.size and (array.dtype.kind not in "iu" or np.any((array < 0) | (array >= len(names)))):
             raise ValueError(f"ids: whole numbers from 0 to {len(names) - 1} are allowed, got {ids!r}")
         return tuple(names[i] for i in array.ravel().tolist())
 

@@ -204,8 +204,9 @@ def generate_ids(
             low, high = int(rules.bounds[row]), int(rules.bounds[row + 1])
             reach = np.cumsum(rules.probabilities[low:high])
             pair = low + min(int(np.searchsorted(reach, random.random(), side="right")), high - low - 1)
-            if rules.following[pair] != end:
-                ids.append(int(rules.following[pair]))
+            if rules.following[pair] == end:  # with n = 1 the context () has a rule again
+                break
+            ids.append(int(rules.following[pair]))
             row = int(rules.successors[pair])
         made.append(ids)
     return made

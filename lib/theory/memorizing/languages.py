@@ -17,6 +17,8 @@ from scipy.sparse import csr_array
 from lib.checks import generator, plain_array, real_array, real_number, whole_number
 from lib.theory.memorizing.construction import MemorizingSSM, Method, memorizing_ssm
 
+_TRIED = 256  # rules that a model is tried on, where there are more
+
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
 
@@ -129,9 +131,10 @@ def ngram_ssm(
     language: with n, words and rules, as `NgramLanguage` has them. embedding (K, m): one row per word, all different,
     by default whole numbers (e = 1), a circle (e = 2), or random points of a sphere. sparse: C keeps only what can
     follow, for thousands of rules; needs one-hot features. method, dtype, seed: as in `memorizing_ssm`.
-    The smoothed distribution takes epsilon / 2 of the distance and leaves the rest to rounding. Raises ValueError for
-    epsilon outside (0, 2), a language with start marks, an embedding of the wrong shape or with equal rows, and
-    whatever `memorizing_ssm` refuses.
+    The smoothed distribution takes epsilon / 2 of the distance and leaves the rest to rounding. The bound is tried on
+    all rules up to 256, else on 256 of them, after other words. For method "paper" it is not tried and can fail: see
+    `memorizing_ssm`. Raises ValueError for a bound that rounding breaks, epsilon outside (0, 2), a language with start
+    marks, an embedding of the wrong shape or with equal rows, and whatever `memorizing_ssm` refuses.
     """
     width, size = whole_number(embedding_dimension, "embedding_dimension", 1), len(language.words)
     allowed, random = _distance(epsilon), generator(seed)
@@ -145,7 +148,24 @@ def ngram_ssm(
         raise ValueError("language: one without start marks is allowed (padding=False), `<start>` has no vector")
     logits = sparse_logits(rules.sparse_laws(), allowed) if sparse else smoothed_logits(rules.laws(), allowed)
     ssm = memorizing_ssm(table[rules.contexts], logits, language.n - 1, method, dtype=dtype, seed=random)
-    return NgramSSM(tuple(language.words), language.n, table.astype(dtype), ssm, allowed)
+    model = NgramSSM(tuple(language.words), language.n, table.astype(dtype), ssm, allowed)
+    if method != "paper":
+        _refuse_rounding(model, rules)
+    return model
+
+
+def _refuse_rounding(model: NgramSSM, rules: Rules) -> None:
+    """ValueError if the model is epsilon away from the rules, or further, where other words precede the context."""
+    random, count = np.random.default_rng(0), len(rules.contexts)  # its own: the weights do not depend on the trial
+    some = np.arange(count) if count <= _TRIED else np.sort(random.choice(count, _TRIED, replace=False))
+    older = rules.contexts[random.permutation(some)]
+    found = model.next_word_law(np.concatenate([older, rules.contexts[some]], axis=1)).astype(np.float64)
+    farthest = float(np.abs(found - rules.sparse_laws()[some].toarray()).sum(axis=1).max())
+    if not farthest < model.epsilon:
+        raise ValueError(
+            f"dtype: {model.ssm.dtype} rounds too coarsely for these word vectors, epsilon = {model.epsilon} and "
+            f"method {model.ssm.method!r}: a law is off by {farthest:.2g}; take float64, another seed or another method"
+        )
 
 
 def smoothed_law(laws: ArrayLike, epsilon: float) -> Array:

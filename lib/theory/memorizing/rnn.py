@@ -137,12 +137,14 @@ def large_bias_states(inputs: ArrayLike, hidden: int, seed: int | np.random.Gene
     inputs, hidden < n, n > 8 or a state that is not positive. Cost O(N n hidden^2).
     """
     z = np.asarray(inputs)
-    if z.ndim != 3 or z.size == 0 or z.dtype.kind not in "iu" or np.max(np.abs(z)) > 1000 or z.shape[1] > 8:
+    numbers = z.ndim == 3 and z.size > 0 and z.dtype.kind in "iu"
+    largest = max(-int(z.min()), int(z.max())) if numbers else 0  # of Python: the least int8 has no opposite
+    if not numbers or largest > 1000 or z.shape[1] > 8:
         raise ValueError(
             f"inputs: whole numbers (N, n, m) up to 1000 in size, n <= 8, are allowed, got shape {z.shape} of {z.dtype}"
         )
     size, order, width = whole_number(hidden, "hidden", z.shape[1]), z.shape[1], z.shape[2]
-    bias = 9 * width * (int(np.max(np.abs(z))) + 1)
+    bias = 9 * width * (largest + 1)
     if (3 * size + 1) ** order * bias * 2 > np.iinfo(np.int64).max:
         raise ValueError(f"hidden, n: smaller networks are allowed, {size} neurons and n = {order} overflow 64 bits")
     random = generator(seed)

@@ -139,6 +139,10 @@ def test_unknown_names_and_splits_are_answered_with_what_exists():
         corpora.load("wikitext2", "dev")
     with pytest.raises(ValueError, match="has no split"):
         corpora.load("sotu", "train")
+    with pytest.raises(ValueError, match="unknown corpus or model 'nothing'\\. Known: ") as refused:
+        catalogue.entry("nothing")
+    listed = str(refused.value).split("Known: ")[1].split(".")[0].split(", ")
+    assert listed == list(catalogue.entries()) and "smollm2" in listed
 
 
 def test_the_setting_names_the_one_data_folder(tmp_path, monkeypatch):

@@ -334,7 +334,7 @@ def test_fetch_and_verify_say_what_became_of_each_file(shelf, cache, monkeypatch
 def test_a_failing_corpus_does_not_stop_the_others_but_an_unknown_name_stops_everything(shelf, cache, monkeypatch):
     simple_entry(monkeypatch, "http://127.0.0.1:9/text.txt")
     assert [outcome.status for outcome in corpora.fetch(["made"], progress=False)] == ["failed"]
-    with pytest.raises(ValueError, match="unknown corpus 'mode'"):
+    with pytest.raises(ValueError, match="unknown corpus or model 'mode'"):
         list(corpora.fetch(["made", "mode"]))
     with pytest.raises(ValueError, match="has no split"):
         list(corpora.fetch(["made/dev"]))

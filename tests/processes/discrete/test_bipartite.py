@@ -274,3 +274,10 @@ def test_lengths_beyond_63_bits_are_refused_as_they_were_given() -> None:
     for arguments in ((2**63,), (8, 2**63)):
         with pytest.raises(ValueError, match="got 9223372036854775808"):
             MarkovChain(WEATHER).bipartite_mutual_information(*arguments)
+
+
+def test_a_table_of_one_symbol_is_no_view_of_the_chain() -> None:
+    chain = MarkovChain([[0.9, 0.1], [0.5, 0.5]])
+    before = chain.mutual_information(1)
+    chain.joint_distribution(1)[:] = 0.5
+    assert chain.mutual_information(1) == before and np.allclose(chain.joint_distribution(1), [5 / 6, 1 / 6])

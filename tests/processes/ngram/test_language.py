@@ -264,6 +264,12 @@ def test_weighted_fillers_and_weights_give_exact_probabilities() -> None:
     assert law["b"] == Fraction(0.1) / (Fraction(0.1) + Fraction(1e-9) + Fraction(0.7)) and sum(law.values()) == 1
 
 
+def test_template_probabilities_may_be_an_array() -> None:
+    for law in (np.array([0.25, 0.75]), [0.25, 0.75]):
+        grammar = TemplateGrammar(["x", "y"], {}, law)
+        assert grammar.template_probabilities == (Fraction(1, 4), Fraction(3, 4))
+
+
 def test_encode_and_laws_are_the_distributions_as_arrays() -> None:
     rules, laws = PAPER.rules, PAPER.rules.laws()
     assert rules.contexts.shape == (145, 3) and laws.shape == (145, 80)
@@ -301,6 +307,21 @@ def test_generated_sentences_have_the_law_of_the_rules() -> None:
         p = float(math.prod(laws[(a,)].get(b, 0) for a, b in steps))
         assert abs(drawn[sentence] - 6000 * p) < 5 * math.sqrt(6000 * p * (1 - p)) + 1e-9, sentence
     assert max(map(len, language.generate(200, 2, longest=3))) == 3
+
+
+def test_a_generated_sentence_can_end_at_its_first_words() -> None:
+    """From (a, b) and from (c, a, b) the sentence ends or goes on by c with probability 1/2 each."""
+    drawn = Counter(NgramLanguage([["a", "b", "c"], ["c", "a", "b"]], 3).generate(4000, 0))
+    assert set(map("".join, drawn)) == {"ab", "abc", "cab", "cabc"}
+    assert max(abs(count - 1000) for count in drawn.values()) < 5 * math.sqrt(4000 * 3 / 16)
+    assert NgramLanguage([["a"]], 1).decode([]) == ()
+
+
+def test_single_words_are_drawn_up_to_the_end_and_no_further() -> None:
+    """P(end) = 1/2 after every word: the length is geometric, P(l) = 2^-(l + 1), mean 1, variance 2."""
+    lengths = [len(words) for words in NgramLanguage([["a"]], 1).generate(4000, 0)]
+    assert abs(np.mean(lengths) - 1) < 5 * math.sqrt(2 / 4000)
+    assert abs(lengths.count(0) - 2000) < 5 * math.sqrt(1000)
 
 
 def test_expected_number_of_runs_seen_is_the_mean_over_all_draws() -> None:
@@ -387,6 +408,7 @@ def test_a_corpus_is_one_long_sentence_or_many() -> None:
         lambda: TemplateGrammar(["{A}"], {"A": [END]}),
         lambda: TemplateGrammar(["x", "y"], {}, "words"),
         lambda: TemplateGrammar(["x", "y"], {}, [1]),
+        lambda: TemplateGrammar(["x", "y"], {}, np.array([1.0])),
         lambda: TemplateGrammar(["x", "y"], {}, [1, 0]),
         lambda: TemplateGrammar(["x", "y"], {}, [0.5, 0.4]),
         lambda: TemplateGrammar(["x", "y"], {}, [10, 1]),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lib.processes import NgramLanguage
-from lib.theory import ngram_ssm
+from lib.theory import memorizing_ssm, ngram_ssm
 from lib.theory.memorizing.languages import distances, smoothed_law, smoothed_logits, sparse_logits, valid_starts
 
 LANGUAGE = NgramLanguage.from_paper()
@@ -26,6 +26,24 @@ def test_every_valid_start_is_within_epsilon(width: int, epsilon: float, dtype: 
     assert model.ssm.hidden_size == len(LANGUAGE.trigrams()) == 145
     assert model.ssm.C.dtype == dtype and model.embedding.shape == (79, width)
     assert epsilon / 2 * 0.99 < largest_distance(model) < epsilon
+
+
+@pytest.mark.parametrize("epsilon", [1e-1, 1e-3, 1e-6])
+def test_rounding_that_breaks_the_bound_is_refused(epsilon: float) -> None:
+    """Two of these word vectors are 0.003 apart, and float32 lets the words before the last three through."""
+    with pytest.raises(ValueError, match=r"dtype: float32 rounds too coarsely.*'winner_take_all'.*take float64"):
+        ngram_ssm(LANGUAGE, 3, epsilon, dtype=np.float32)
+    assert largest_distance(ngram_ssm(LANGUAGE, 3, epsilon)) < epsilon
+    assert largest_distance(ngram_ssm(LANGUAGE, 3, epsilon, dtype=np.float32, method="gap")) < epsilon
+    assert largest_distance(ngram_ssm(LANGUAGE, 16, epsilon, dtype=np.float32, method="paper")) > epsilon  # not tried
+
+
+def test_the_trial_takes_no_random_numbers_from_the_seed() -> None:
+    spent, fresh = np.random.default_rng(5), np.random.default_rng(5)
+    word_vectors = ngram_ssm(LANGUAGE, 16, 0.1, seed=spent).embedding
+    fresh.standard_normal((79, 16))
+    model = memorizing_ssm(word_vectors[LANGUAGE.rules.contexts], smoothed_logits(LAWS, 0.1), 3, seed=fresh)
+    assert model.order == 3 and spent.random() == fresh.random()
 
 
 @pytest.mark.parametrize("method", ["gap", "sorted"])

@@ -291,3 +291,10 @@ def test_on_other_data_a_network_with_a_window_needs_more_neurons_than_sequences
     cycle = told_apart(np.array([[1, 0], [0, 0]]), np.ones((2, 1), dtype=int))
     with pytest.raises(claims.ClaimFailed):  # with a cycle, and so without a window, two neurons do
         claims.check("ngram-rnn", [cycle, chain], [False, True], 0, **false)
+
+
+def test_the_least_small_integer_counts_with_its_size() -> None:
+    inputs = np.full((3, 2, 2), -128, np.int8)
+    assert np.array_equal(large_bias_states(inputs, 10, 0), large_bias_states(inputs.astype(np.int16), 10, 0))
+    with pytest.raises(ValueError, match="1000 in size"):
+        large_bias_states(np.full((3, 2, 2), np.iinfo(np.int64).min), 10, 0)
