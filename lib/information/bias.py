@@ -82,11 +82,11 @@ def _law(probabilities: npt.ArrayLike, copies: npt.ArrayLike | None) -> tuple[Fl
         raise ValueError(
             f"probabilities and copies: as many of each, at least one, are allowed, got {law.size} and {number.size}"
         )
-    if not np.all(np.isfinite(law)) or np.any(law < 0) or np.any(number < 0):
+    if not (np.all(np.isfinite(law)) and np.all(np.isfinite(number))) or np.any(law < 0) or np.any(number < 0):
         raise ValueError(
             f"probabilities and copies: finite numbers >= 0 are allowed, got {law.min()} and {number.min()}"
         )
-    if abs(float(law @ number) - 1.0) > 1e-9:
+    if not abs(float(law @ number) - 1.0) <= 1e-9:
         raise ValueError(f"probabilities sum to {float(law @ number):.12g}; they must sum to 1")
     return law, number
 

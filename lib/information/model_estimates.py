@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
-from lib.checks import plain_array, whole_number
+from lib.checks import generator, plain_array, whole_number
 
 Indices = NDArray[np.int64]
 
@@ -139,7 +139,7 @@ def random_derangement(count: int, seed: int | np.random.Generator) -> Indices:
     Raises ValueError unless count >= 2 (one element alone cannot leave its place). O(count) on average.
     """
     size = whole_number(count, "count", 2)
-    random = np.random.default_rng(seed)
+    random = generator(seed)
     places = np.arange(size)
     while True:
         permutation = random.permutation(size).astype(np.int64)

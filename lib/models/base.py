@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from lib.checks import generator, real_number, whole_number
 from lib.models.kernels.embedding import refuse_unknown, token_vectors
+from lib.models.states import is_like, shapes_of
 
 PLACEMENTS = ("pre", "post")
 
@@ -126,22 +127,20 @@ class SequenceModel(Module):
         """Raise ValueError unless this is a state of this network, of as many sequences as x, (batch, ...), is."""
         if not isinstance(state, State):
             raise ValueError(f"state: one of initial_state or of a step is allowed, got {type(state).__name__}")
-        parts = (state.position, *state.layers)
-        fits = len(parts) == len(self._kinds) and all(map(isinstance, parts, self._kinds))
-        for layer, part in zip(self.layers, state.layers, strict=True) if fits else ():
-            tensors = [leaf for leaf in part if isinstance(leaf, Tensor)]
-            for rows in {leaf.shape[0] for leaf in tensors} - {x.shape[0]}:
+        parts, (kinds, shapes) = (state.position, *state.layers), self._fitting
+        fits = len(parts) == len(kinds) and all(map(isinstance, parts, kinds))
+        for layer, part, wanted in zip(self.layers, state.layers, shapes, strict=True) if fits else ():
+            for rows in {leaf.shape[0] for leaf in part if isinstance(leaf, Tensor)} - {x.shape[0]}:
                 raise ValueError(f"state: one batch is allowed, got tokens of {len(x)} sequences and a state of {rows}")
-            numbers = sum(leaf.shape[1:].numel() * (1 + leaf.is_complex()) for leaf in tensors)
-            fits = fits and numbers == layer.state_size(sum(leaf for leaf in part if isinstance(leaf, int)))
+            fits = fits and is_like(layer, part, wanted)
         if not fits:
             given = ", ".join(type(part).__name__ for part in state.layers)
             raise ValueError(f"state: one of this network or of its like is allowed, got {given} of another")
 
     @cached_property
-    def _kinds(self) -> list[type]:
+    def _fitting(self) -> tuple[list[type], list[Any]]:
         start = self.initial_state(1)
-        return [type(part) for part in (start.position, *start.layers)]
+        return [type(part) for part in (start.position, *start.layers)], [*map(shapes_of, self.layers, start.layers)]
 
     def _embed(self, tokens: Tensor, axes: int) -> Tensor:
         known = isinstance(tokens, Tensor)

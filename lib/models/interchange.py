@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lib.models.base import SequenceModel
+from lib.models.base import SequenceModel, TiedHead
 from lib.models.state_space.mamba import Mamba, MambaMixer
 from lib.models.state_space.mamba2 import Mamba2, Mamba2Mixer
 
@@ -39,25 +39,34 @@ def names(model: SequenceModel, layout: str = "transformers") -> dict[str, str]:
 def export_weights(model: SequenceModel, layout: str = "transformers") -> dict[str, Tensor]:
     """Copies of all weights as a state dict for a language model of the other library, built by `configuration`.
 
+    A tied head is written as a copy of the embedding, as theirs is.
     Raises ValueError as `names` does, and for a head whose bias is not zero: theirs has none.
     """
     if bool(model.head.bias.detach().any()):
         raise ValueError("model: a head with zero bias is allowed, as the other libraries have none")
     weights = dict(model.named_parameters())
-    return {theirs: weights[ours].detach().clone() for ours, theirs in names(model, layout).items()}
+    known = names(model, layout)
+    found = {theirs: weights[ours].detach().clone() for ours, theirs in known.items()}
+    if isinstance(model.head, TiedHead):
+        found[COMMON["head.weight"]] = found[known["embedding.weight"]].clone()
+    return found
 
 
 def import_weights(model: SequenceModel, weights: Mapping[str, Tensor]) -> None:
     """Copy the weights of a language model, or of its backbone alone, of either library into ours.
 
     A backbone leaves our head as it was; a head makes our bias zero. Rows that mamba-ssm adds to a vocabulary to round
-    it up are left out. Raises ValueError, before anything is changed, for missing or unknown names and other shapes.
+    it up are left out. Raises ValueError, before anything is changed, for missing or unknown names and other shapes,
+    and for a head that differs from the embedding where ours is tied.
     """
     mixer = _mixer(model)
     backbone = not any(name.startswith("backbone.") for name in weights)
     given = {f"backbone.{name}" if backbone else name: tensor for name, tensor in weights.items()}
     layout = "mamba_ssm" if "backbone.embedding.weight" in given else "transformers"
     wanted = {ours: theirs for ours, theirs in names(model, layout).items() if not (backbone and ours == "head.weight")}
+    head = given.pop(COMMON["head.weight"], None) if isinstance(model.head, TiedHead) else None
+    if head is not None and not torch.equal(head, given.get(wanted["embedding.weight"], head)):
+        raise ValueError("weights: a head equal to the embedding is allowed for a tied model, got another")
     missing, unknown = set(wanted.values()) - set(given), set(given) - set(wanted.values())
     if missing or unknown:
         raise ValueError(
@@ -86,7 +95,7 @@ def configuration(model: SequenceModel, layout: str = "transformers") -> dict[st
     Raises ValueError as `names` does. In mamba-ssm, the same configuration class serves both.
     """
     names(model, layout)
-    mixer, depth = _mixer(model), len(model.layers)
+    mixer, depth, tied = _mixer(model), len(model.layers), isinstance(model.head, TiedHead)
     width = model.embedding.embedding_dim
     expand = mixer.inner // width
     if layout == "mamba_ssm":
@@ -96,7 +105,7 @@ def configuration(model: SequenceModel, layout: str = "transformers") -> dict[st
         else:
             inside |= {"layer": "Mamba2", "headdim": mixer.head_width, "ngroups": 1}
         sizes = {"d_model": width, "n_layer": depth, "vocab_size": model.vocabulary, "ssm_cfg": inside}
-        return sizes | {"rms_norm": True, "pad_vocab_size_multiple": 1, "tie_embeddings": False}
+        return sizes | {"rms_norm": True, "pad_vocab_size_multiple": 1, "tie_embeddings": tied}
     sizes = {
         "vocab_size": model.vocabulary,
         "hidden_size": width,
@@ -105,7 +114,7 @@ def configuration(model: SequenceModel, layout: str = "transformers") -> dict[st
         "conv_kernel": mixer.kernel,
         "expand": expand,
         "layer_norm_epsilon": 1e-5,
-        "tie_word_embeddings": False,
+        "tie_word_embeddings": tied,
     }
     if isinstance(mixer, MambaMixer):
         return sizes | {"time_step_rank": mixer.rank}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.information import entropy, mutual_information
-from lib.information.bias import entropy_of, entropy_variance, expected_entropy
+from lib.information.bias import entropy_of, entropy_variance, expected_entropy, poisson_entropy_bias
 from lib.information.estimators import ESTIMATORS
 from lib.report import claims
 from tests.information.test_estimators import outcomes
@@ -83,3 +83,10 @@ def test_bad_laws_are_refused(law: list[float], samples: int) -> None:
 def test_entropy_of_a_law() -> None:
     assert entropy_of([0.25] * 4) == pytest.approx(math.log(4), rel=1e-15)
     assert entropy_of([1.0, 0.0]) == 0.0
+
+
+@pytest.mark.parametrize("copies", [math.nan, math.inf])
+def test_copies_that_are_no_numbers_are_refused(copies: float) -> None:
+    assert poisson_entropy_bias([0.5], 10, copies=[2]) == pytest.approx(poisson_entropy_bias([0.5, 0.5], 10))
+    with pytest.raises(ValueError, match="copies: finite numbers"):
+        poisson_entropy_bias([0.5], 10, copies=[copies])

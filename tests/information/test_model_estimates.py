@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.information import direct_estimate, vclub_estimate
+from lib.information.documents.growth import resampled_means
+from lib.information.documents.leave_out import leave_blocks_out
+from lib.information.documents.segments import sampling_floor
+from lib.information.documents.windows import document_windows
+from lib.information.model_estimates import random_derangement
 
 Table = npt.NDArray[np.float64]
 tables = st.lists(st.lists(st.integers(1, 9), min_size=3, max_size=3), min_size=2, max_size=2).map(np.array)
@@ -175,3 +182,22 @@ def test_averages_that_overflow_are_refused(joint: list[float]) -> None:
             call(joint, lowest)
     with pytest.raises(ValueError, match="a finite average"):
         vclub_estimate(joint, lowest[:2])
+
+
+SEEDED: dict[str, Callable[[Any], Any]] = {
+    "derangement": lambda seed: random_derangement(6, seed),
+    "floor": lambda seed: sampling_floor(np.arange(600) % 7, shuffles=2, seed=seed),
+    "windows": lambda seed: document_windows([np.arange(90) % 5] * 4, 10, seed=seed).starts,
+    "means": lambda seed: resampled_means(np.arange(30.0).reshape(10, 3), replicates=5, seed=seed),
+    "replicates": lambda seed: leave_blocks_out(np.arange(900) % 7, [1, 2]).replicates(5, seed),
+}
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_seeds_are_whole_numbers_or_generators_and_nothing_else(name: str) -> None:
+    drawn = SEEDED[name]
+    for same in (np.int64(3), np.random.default_rng(3)):
+        assert np.array_equal(drawn(3), drawn(same))
+    for wrong in ("a", None, True, -1, 0.5):
+        with pytest.raises(ValueError, match="seed"):
+            drawn(wrong)

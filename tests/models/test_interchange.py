@@ -220,3 +220,21 @@ def test_what_does_not_fit_is_refused_before_anything_is_changed() -> None:
         model.head.bias[0] = 1.0
     with pytest.raises(ValueError, match="bias"):
         export_weights(model)
+
+
+def test_a_tied_head_goes_to_transformers_and_back() -> None:
+    model = moved(Mamba(VOCABULARY, 8, 2, size=4, tied=True, seed=1))
+    assert configuration(model)["tie_word_embeddings"] and configuration(model, "mamba_ssm")["tie_embeddings"]
+    theirs = theirs_like(model)
+    theirs.load_state_dict(export_weights(model), strict=True)
+    compare(model, theirs, 1e-5)
+    other = Mamba(VOCABULARY, 8, 2, size=4, tied=True, seed=2)
+    for layout in ("transformers", "mamba_ssm"):
+        weights = export_weights(model, layout)
+        import_weights(other, weights)
+        assert torch.equal(other(tokens(1, 9)), model(tokens(1, 9)))
+        weights["lm_head.weight"] = weights["lm_head.weight"] + 1
+        with pytest.raises(ValueError, match="equal to the embedding"):
+            import_weights(other, weights)
+    untied = configuration(MODELS["mamba"]())
+    assert not untied["tie_word_embeddings"]

@@ -312,6 +312,31 @@ def test_a_state_of_another_network_is_refused() -> None:
         LearnedPositionTransformer(3, 8).step(token, given["rnn"])
 
 
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize(
+    ("name", "one", "other"),
+    [
+        ("transformer", {"heads": 2}, {"heads": 4}),
+        ("mamba", {"size": 16, "kernel": 4}, {"size": 17, "kernel": 3}),
+        ("mamba", {"size": 3, "expand": 2}, {"size": 9, "expand": 1}),
+        ("mamba2", {"size": 4, "head_width": 4}, {"size": 4, "head_width": 8}),
+        ("diagonal_ssm", {"size": 6}, {"size": 6, "spectrum": "real"}),
+        ("rel_rnn", {"buffer": 3, "relevant": 2}, {"buffer": 2, "relevant": 3}),
+    ],
+)
+def test_a_state_of_as_many_numbers_in_other_shapes_is_refused(
+    name: str, one: dict[str, Any], other: dict[str, Any], started: bool
+) -> None:
+    given, model, token = create(name, 7, 8, **one), create(name, 7, 8, **other), torch.tensor([1, 2])
+    state = given.initial_state(2)
+    if started:
+        state = given.step(token, state)[1]
+        assert given.step(token, state)[0].shape == (2, 7)
+    for form, tokens_read in ((model.step, token), (model.forward_from, token[:, None])):
+        with pytest.raises(ValueError, match="state: one of this network or of its like"):
+            form(tokens_read, state)
+
+
 def test_mamba2_has_heads_at_every_width() -> None:
     for width, heads in ((32, 1), (64, 2), (48, 3), (8, 1), (5, 5)):
         assert create("mamba2", 2, width).layers[0].mixer.heads == heads

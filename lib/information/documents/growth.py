@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import real_array, real_number, whole_number
+from lib.checks import generator, real_array, real_number, whole_number
 
 Floats = NDArray[np.float64]
 
@@ -116,7 +116,7 @@ def resampled_means(
     sums = np.zeros((count, *samples.shape[1:]))
     np.add.at(sums, order, samples)
     numbers = np.bincount(order, minlength=count).astype(np.float64)
-    random = np.random.default_rng(seed)
+    random = generator(seed)
     starts = random.integers(count, size=(replicates, round(count / block)))
     drawn = (starts[:, :, None] + np.arange(block)).reshape(replicates, -1) % count
     weights = np.zeros((replicates, count))

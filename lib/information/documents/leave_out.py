@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from lib.checks import generator
 from lib.information.counting.dense import series_coefficients, tabulated_weights, weight
 from lib.information.documents.segments import Floats, checked_offsets, checked_symbols
 from lib.information.estimators import entropy_from_sums, find_estimator
@@ -42,7 +43,7 @@ class LeftOut:
         """
         blocks = len(self.without)
         influence = (blocks - 1) * (self.without.mean(axis=0) - self.without)
-        drawn = np.random.default_rng(seed).multinomial(blocks, np.full(blocks, 1 / blocks), size=count)
+        drawn = generator(seed).multinomial(blocks, np.full(blocks, 1 / blocks), size=count)
         scale = np.sqrt(blocks / (blocks - 1)) / blocks
         return np.asarray(self.curve + scale * ((drawn - 1) @ influence), dtype=np.float64)
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from lib.checks import plain_array
+from lib.checks import generator, plain_array
 from lib.information.estimators import entropy
 from lib.information.two_point import checked_lags, mutual_information
 
@@ -125,7 +125,7 @@ def sampling_floor(
             f"at least one shuffle and a block of 1 to {len(array) // 2} symbols, "
             f"got shuffles={shuffles}, block={block}"
         )
-    random = np.random.default_rng(seed)
+    random = generator(seed)
     floor: list[float] = []
     for _ in range(shuffles):
         moved = np.roll(array, int(random.integers(len(array))))[: whole * block].reshape(whole, block)

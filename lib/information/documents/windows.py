@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import plain_array, whole_number
+from lib.checks import generator, plain_array, whole_number
 from lib.information.model_estimates import cyclic_shift
 
 Integers = NDArray[np.int64]
@@ -64,7 +64,7 @@ def document_windows(
         raise ValueError(f"short: 'refuse' or 'skip' is allowed, got {short!r}")
     if allowed is not None and len(allowed) != len(documents):
         raise ValueError(f"allowed: places for each of {len(documents)} documents are needed, got {len(allowed)}")
-    random = np.random.default_rng(seed)
+    random = generator(seed)
     rows: list[NDArray[np.integer[Any]]] = []
     origins: list[tuple[int, int]] = []
     for number, document in enumerate(documents):
@@ -109,7 +109,7 @@ def file_windows(
             f"path: {place} has {total} bytes, too few for {number} x {parts} windows of {size}; take shorter windows "
             "or fewer of them"
         )
-    random = np.random.default_rng(seed)
+    random = generator(seed)
     starts = [int(first + random.integers(end - size + 1 - first)) for first, end in zip(firsts, ends, strict=True)]
     rows = [np.fromfile(place, dtype=np.uint8, count=size, offset=start) for start in starts]
     origins = np.repeat(np.arange(number), parts)

@@ -21,8 +21,16 @@ def causal_attention(projected: Tensor, heads: int, window: int | None = None) -
     projected (batch, time, 3 width): queries, keys, values, each with its heads side by side. Returns (batch, time,
     width). window: none if None. On the CPU heads up to `WIDEST` go through compiled loops, which have first
     derivatives only; all else is torch's. Memory grows linearly in time; with torch and a window, a mask of time^2
-    bits besides, shared by all sequences. Cost O(batch x time x min(time, window) x width).
+    bits besides, shared by all sequences. Cost O(batch x time x min(time, window) x width). Raises ValueError for
+    columns that are no multiple of 3 heads and a window below 1.
     """
+    if heads < 1:
+        raise ValueError(f"heads: at least 1 is allowed, got {heads!r}")
+    if projected.ndim != 3 or projected.shape[2] % (3 * heads):
+        shape = tuple(projected.shape)
+        raise ValueError(f"projected: (batch, time, a multiple of 3 heads = {3 * heads}) is allowed, got shape {shape}")
+    if window is not None and window < 1:
+        raise ValueError(f"window: at least 1, or None, is allowed, got {window!r}")
     _, time, columns = projected.shape
     width = columns // (3 * heads)
     if projected.device.type == "cpu" and width <= WIDEST and projected.dtype in (torch.float32, torch.float64):

@@ -26,8 +26,10 @@ def convolve(layer: Any, x: Tensor) -> Tensor:
     """y_t = silu(b + sum_{i=0}^{k-1} w_i x_{t-k+1+i}), (batch, time, channels) -> the same shape.
 
     On the CPU by a compiled loop over neighbouring channels, which has first derivatives only: torch's own convolution
-    of single channels goes through each of them by itself.
+    of single channels goes through each of them by itself. Raises ValueError for another shape.
     """
+    if x.ndim != 3 or x.shape[2] != layer.weight.shape[0]:
+        raise ValueError(f"x: (batch, time, {layer.weight.shape[0]}) is allowed, got shape {tuple(x.shape)}")
     if x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64):
         y: Tensor = CompiledConvolution.apply(x, layer.weight, layer.bias)
         return y

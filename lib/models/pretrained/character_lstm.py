@@ -71,8 +71,11 @@ class Characters:
         return np.asarray(lookup[codes])
 
     def decode(self, numbers: ArrayLike) -> str:
-        """The text of numbers."""
-        return "".join(self.symbols[number] for number in np.asarray(numbers).tolist())
+        """The text of numbers 0 .. size - 1; ``ValueError`` for others. O(length)."""
+        codes = np.asarray(numbers)
+        if codes.size and (codes.dtype.kind not in "iu" or codes.min() < 0 or codes.max() >= len(self)):
+            raise ValueError(f"numbers: whole numbers from 0 to {len(self) - 1} are allowed, got {numbers!r}")
+        return "".join(self.symbols[number] for number in codes.ravel().tolist())
 
     def _plain(self, symbol: str) -> str:
         letters = "".join(part for part in unicodedata.normalize("NFKD", symbol) if not unicodedata.combining(part))

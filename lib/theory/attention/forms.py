@@ -230,7 +230,8 @@ def closed_form(eigenvalue: complex, t: int, k: int, digits: int = 50) -> Any:
     q_n = lambda^n n! / Gamma(n+1+A) 2F1(A, n+1; n+1+A; lambda).
 
     u_n goes like T^(A-1), q_n decays like lambda^n; for t = 1 the second term is zero. At lambda = 0 it is 1/(t+k),
-    and 1 + 1/t for k = 0. Raises ValueError outside of that. Cost O(digits / (1 - |lambda|)), whatever k.
+    and 1 + 1/t for k = 0. Raises ValueError outside of that. Cost O((digits + |A|) / (1 - |lambda|)) products of
+    numbers with digits + |A| decimals, A = lambda / (1 - lambda), whatever k.
     """
     start, steps = whole_number(t, "t", 1), whole_number(k, "k", 0)
     _refuse_all_but_one(eigenvalue)

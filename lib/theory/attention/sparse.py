@@ -198,6 +198,8 @@ def _finite_number(eigenvalue: complex) -> float | complex:
     value: float | complex
     try:
         plain = plain_array(eigenvalue, "eigenvalue")
+        if plain.ndim or plain.dtype.kind not in "iufcO":
+            raise TypeError("no number")
         value = complex(plain) if np.iscomplexobj(plain) else float(plain)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"eigenvalue: a finite real or complex number is allowed, got {eigenvalue!r}") from error

@@ -235,3 +235,17 @@ def test_without_positions_the_past_is_a_bag_and_with_them_it_is_not() -> None:
 def test_positions_that_cannot_be_are_refused(options: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         Transformer(5, 8, **options)
+
+
+@pytest.mark.parametrize(
+    ("shape", "heads", "window", "told"),
+    [
+        ((1, 2, 24), 3, None, "projected: .* multiple of 3 heads = 9"),
+        ((2, 24), 2, None, "projected"),
+        ((1, 9, 12), 2, 0, "window: at least 1"),
+        ((1, 9, 12), 0, None, "heads: at least 1"),
+    ],
+)
+def test_projections_that_no_heads_share_are_refused(shape: Any, heads: int, window: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        causal_attention(torch.ones(shape), heads, window)

@@ -208,3 +208,10 @@ def test_the_kernel_of_mamba2_in_mamba_ssm_is_given_groups() -> None:
 
     expected = scalar_decay_scan(u, delta, A, B, C, D)
     torch.testing.assert_close(fused_scalar_decay_scan(kernel, u, delta, A, B, C, D, 8), expected, rtol=0, atol=1e-12)
+
+
+def test_a_convolution_of_other_channels_is_refused() -> None:
+    layer = depthwise(3, 4)
+    for shape in ((1, 2, 5), (1, 2, 2), (2, 3)):
+        with pytest.raises(ValueError, match=r"x: \(batch, time, 3\) is allowed, got shape"):
+            convolve(layer, torch.zeros(shape))

@@ -310,3 +310,11 @@ def test_a_folder_without_a_model_is_refused_with_what_to_do(tmp_path, monkeypat
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
     with pytest.raises((corpora.CorpusUnavailable, ValueError)):
         load_language_model(Path(tmp_path))
+
+
+def test_numbers_outside_of_the_vocabulary_are_no_text():
+    characters = Characters({"a": 0, "b": 1})
+    assert characters.decode([1, 0]) == "ba" and characters.decode([]) == ""
+    for wrong in ([-1], [2], [0.5]):
+        with pytest.raises(ValueError, match="numbers: whole numbers from 0 to 1 are allowed"):
+            characters.decode(wrong)

@@ -348,7 +348,7 @@ def test_bad_input_is_refused_with_the_reason(attended: Any, t: Any, k: Any, wor
         sparse_attention_gradient(0.5, attended, t, k)
 
 
-@pytest.mark.parametrize("eigenvalue", [np.nan, np.inf, 1j * np.inf, "a", None, [0.1, 0.2], 10**400])
+@pytest.mark.parametrize("eigenvalue", [np.nan, np.inf, 1j * np.inf, "a", "1.5", None, [0.1, 0.2], 10**400])
 def test_eigenvalues_that_are_no_finite_number_are_refused(eigenvalue: Any) -> None:
     with pytest.raises(ValueError, match="eigenvalue"):
         sparse_attention_gradient(eigenvalue, [[1], [1]], 1, 1)
