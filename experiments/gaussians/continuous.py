@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from lib.checks import whole_number
 from lib.models.attention.patterns import Full
 from lib.models.attention.transformer import Attention
-from lib.models.base import Block, Module, State, glorot_linear, norm_of, seeded, sinusoids
+from lib.models.base import Block, Module, glorot_linear, norm_of, seeded, sinusoids
 from lib.models.kernels.convolution import convolve
 from lib.models.kernels.scan import scalar_decay_scan, selective_scan
 from lib.models.state_space.mamba import MambaMixer
 from lib.models.state_space.mamba2 import Mamba2Mixer
+from lib.models.states import State
 
 POSITIONS = ("learned", "sinusoidal", "none")
 _UNIT_SOFTPLUS = math.log(math.e - 1.0)  # softplus of it is 1

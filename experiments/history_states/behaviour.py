@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lib.checks import whole_number
-from lib.models.base import State, stepped
+from lib.models.states import State, stepped
 from lib.training.text import changed
 
 CERTAIN = 1000.0  # a logit beyond which the other token has probability zero in float64

@@ -7,7 +7,7 @@ from lib.models.catalogue import ARCHITECTURES, ENTRIES, create, load
 if TYPE_CHECKING:
     from lib.models.attention.linear import LinearTransformer, TTTLinear
     from lib.models.attention.transformer import SlidingWindowTransformer, SparseTransformer, Transformer
-    from lib.models.base import SequenceModel, State
+    from lib.models.base import SequenceModel
     from lib.models.recurrent.attentive import AttentiveRNN
     from lib.models.recurrent.backtracking import SAB
     from lib.models.recurrent.basic import LSTM, VanillaRNN
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from lib.models.state_space.diagonal import DiagonalSSM
     from lib.models.state_space.mamba import Mamba
     from lib.models.state_space.mamba2 import Mamba2
+    from lib.models.states import State
 else:
     _PATHS = [path for path, _ in ENTRIES.values()]
-    _PATHS += ["base.SequenceModel", "base.State", "recurrent.attentive.AttentiveRNN"]
+    _PATHS += ["base.SequenceModel", "states.State", "recurrent.attentive.AttentiveRNN"]
 
     def __getattr__(name: str) -> Any:
         """A network, imported when it is first asked for."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,20 +17,13 @@ from torch import Tensor, nn
 
 from lib.checks import generator, real_number, whole_number
 from lib.models.kernels.embedding import refuse_unknown, token_vectors
-from lib.models.states import is_like, shapes_of
+from lib.models.states import State, is_like, read, shapes_of
 
 PLACEMENTS = ("pre", "post")
 
 
 class Module(nn.Module):  # type: ignore[misc]
     """A network or a part of one."""
-
-
-class State(NamedTuple):
-    """All that later output may depend on."""
-
-    layers: tuple[Any, ...]  # one named tuple of tensors for every layer, each with the batch as first axis
-    position: int | None  # tokens read so far, in models whose positions are marked; the same for all histories
 
 
 class SequenceModel(Module):
@@ -179,22 +172,6 @@ class TiedHead(Module):
     def forward(self, x: Tensor) -> Tensor:
         """(..., width) -> (..., vocabulary)."""
         return F.linear(x, self._tied_to[0].weight, self.bias)
-
-
-def read(layer: Module, x: Tensor, state: Any) -> tuple[Tensor, Any]:
-    """What a layer makes of x (batch, time, width) from a state, and the state after it; by steps if it cannot else."""
-    from_state = getattr(layer, "forward_from", None)
-    found: tuple[Tensor, Any] = stepped(layer, x, state) if from_state is None else from_state(x, state)
-    return found
-
-
-def stepped(layer: Module, x: Tensor, state: Any) -> tuple[Tensor, Any]:
-    """Step by step: what a layer makes of x (batch, time, width), a network of tokens (batch, time); and the state."""
-    outputs = []
-    for now in x.unbind(dim=1):
-        out, state = layer.step(now, state)
-        outputs.append(out)
-    return torch.stack(outputs, dim=1), state
 
 
 def sinusoids(positions: Tensor, like: Tensor) -> Tensor:

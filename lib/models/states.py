@@ -1,13 +1,37 @@
-"""Whether a part of a state is one of a layer's: as many tensors of the same shapes, but for an axis that grows."""
+"""States of networks: what layers make of them, and whether a part of one is that of a layer."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 GROWS = -1
 Shapes = list[tuple[tuple[int, ...], bool]]
+
+
+class State(NamedTuple):
+    """All that later output may depend on."""
+
+    layers: tuple[Any, ...]  # one named tuple of tensors for every layer, each with the batch as first axis
+    position: int | None  # tokens read so far, in models whose positions are marked; the same for all histories
+
+
+def read(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+    """What a layer makes of x (batch, time, width) from a state, and the state after it; by steps if it cannot else."""
+    from_state = getattr(layer, "forward_from", None)
+    found: tuple[Tensor, Any] = stepped(layer, x, state) if from_state is None else from_state(x, state)
+    return found
+
+
+def stepped(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+    """Step by step: what a layer makes of x (batch, time, width), a network of tokens (batch, time); and the state."""
+    outputs = []
+    for now in x.unbind(dim=1):
+        out, state = layer.step(now, state)
+        outputs.append(out)
+    return torch.stack(outputs, dim=1), state
 
 
 def shapes_of(layer: Any, start: Any) -> Shapes:

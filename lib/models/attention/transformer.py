@@ -18,15 +18,13 @@ from lib.models.base import (
     BlockModel,
     Module,
     SequenceModel,
-    State,
     glorot_linear,
     head_width,
     norm_of,
-    read,
     seeded,
-    stepped,
 )
 from lib.models.kernels.attention import causal_attention, split_heads, torch_attention
+from lib.models.states import State, read, stepped
 
 ADDED, ROTARY, _ = POSITIONS = ("sinusoidal", "rotary", "none")
 SPARSE: dict[str, type[FixedStride] | type[Strided]] = {"fixed": FixedStride, "strided": Strided}

@@ -22,9 +22,10 @@ from lib.models import (
     VanillaRNN,
     create,
 )
-from lib.models.base import seeded, stepped
+from lib.models.base import seeded
 from lib.models.kernels.screening.cell import NO_BUFFERED, NO_RELEVANT
 from lib.models.scoring import sequence_probabilities
+from lib.models.states import stepped
 from lib.processes.discrete.tables import information_of_table
 from lib.report import claims
 from tests.models.test_interface import DEPTH, VARIANTS, VOCABULARY, WIDTH, build, tokens

@@ -13,7 +13,7 @@ import torch
 from experiments.history_states.behaviour import read
 from lib.models import SequenceModel, create
 from lib.models.attention.patterns import Full, KeyValueCache, Room, Strided, Window, extended
-from lib.models.base import stepped
+from lib.models.states import stepped
 from lib.training.text import changed
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
