@@ -70,7 +70,7 @@ HARMLESS = [  # local variables renamed, two pure statements swapped, a comment
         "    size = spectrum.size\n    scale = np.sqrt(spectrum / size)\n",
         "    scale = np.sqrt(spectrum / spectrum.size)\n    size = spectrum.size\n",
     ),
-    ("generation", "        law = (logits.double()", "        distribution = (logits.double()"),
+    ("generation", "        law = (below_largest /", "        distribution = (below_largest /"),
     ("generation", "torch.searchsorted(law,", "torch.searchsorted(distribution,"),
 ]
 

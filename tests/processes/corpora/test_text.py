@@ -259,7 +259,7 @@ def test_what_is_no_text_is_answered_with_what_was_given_and_what_to_do(tmp_path
     for wrong in ("", None, 3):
         with pytest.raises(ValueError, match="a name of the catalogue or the path of a text file is allowed, got"):
             corpora.load(wrong)
-    with pytest.raises(ValueError, match="unknown corpus 'books/emma'"):
+    with pytest.raises(ValueError, match="unknown corpus or model 'books/emma'"):
         corpora.load("books/emma")
     assert corpora.load("novels/emma.txt").text.startswith("Emma")
 
