@@ -2,12 +2,13 @@
 
     python benchmarks/on_gpu.py          # prints tables, writes results/benchmarks/on_gpu.json; a few minutes
 
-Five tables, all of one run. The scans of Mamba and Mamba2 alone, forward and backward, by plain torch, by mamba-ssm
-through `lib` and, where it is short enough, by the sequential reference of mamba-ssm. RNN and LSTM beside `nn.RNN` and
-`nn.LSTM`, which are cuDNN's. An update of networks of the sweeps, on the GPU and on one core of the same machine with
-its compiled loops. And what several processes that share the GPU do together. Ways of a row take turns; medians count.
-A table is
-recorded as soon as it is there. Without mamba-ssm its columns are empty.
+Six tables, all of one run. The scan of Mamba alone, forward and backward, by plain torch, by mamba-ssm through `lib`
+and, where it is short enough, by the sequential reference of mamba-ssm. RNN and LSTM beside `nn.RNN` and `nn.LSTM`,
+which are cuDNN's. Updates of networks of the sweeps launched kernel by kernel, replayed as a CUDA graph, and replayed
+with those of seven others in one graph. What several processes that share the GPU do together, in both ways. An update
+on the GPU and on one core of the same machine with its compiled loops. And the scan of Mamba2, for which Triton first
+tries its kernels for minutes. Ways of a row take turns; medians count. A table is recorded as soon as it is there.
+Without mamba-ssm its columns are empty.
 """
 
 from __future__ import annotations
@@ -21,15 +22,19 @@ from typing import Any
 import click
 import numpy as np
 import torch
+from plain_networks import MAMBA2 as MAMBA2_OPTIONS
 from plain_networks import NETWORKS, OURS, PLAIN, ours, theirs
 from recurrent import pair
 from torch import Tensor
 from training import seconds_in_turn, update
 
+from lib.models import create
 from lib.models.kernels.scan import scalar, selective
 from lib.models.kernels.scan.plain import chunked_scalar_decay_scan, chunked_selective_scan
 from lib.report import benchmarks
+from lib.training import FitSettings, NextToken, graphs
 from lib.training.settings import matrix_products
+from lib.training.updates import Updates
 
 CUDA = "cuda"
 TORCH, FUSED, REFERENCE = "plain torch", "mamba-ssm", "mamba-ssm, sequential reference"
@@ -38,15 +43,28 @@ CUDNN, CORE, CARD = "nn.RNN and nn.LSTM", "one core", "GPU"
 SIZES = ((8, 50, 511), (64, 50, 511), (256, 50, 511), (64, 2, 1024))  # width, batch, tokens
 SIZES_OF_A_CORE = ((8, 50, 511), (64, 50, 511), (64, 2, 1024))
 SLOW = 0.3  # seconds; a way that takes longer is timed once
+LAUNCHED, REPLAYED, SIDE = "launched", "one graph", "eight in one graph"
+MANY = 8  # networks in one graph
+LEARNING = (  # of the sweeps: network, width, layers, sequences, tokens, vocabulary
+    ("transformer", 32, 2, 16, 64, 2),
+    ("mamba", 32, 2, 16, 64, 2),
+    ("transformer", 32, 2, 8, 256, 2),
+    ("mamba", 32, 2, 8, 256, 2),
+    ("mamba2", 32, 2, 8, 256, 2),
+    ("lstm", 64, 1, 50, 511, 2),
+    ("transformer", 64, 2, 8, 1024, 1024),
+    ("mamba", 64, 4, 8, 1024, 1024),
+)
 MAMBA, MAMBA2 = "The scan of Mamba, forward and backward", "The scan of Mamba2, forward and backward"
 UPDATES, ONE_CORE = "An update of RNN and LSTM beside cuDNN", "An update on a GPU and on one core"
-SHARED = "Processes that share a GPU"
+GRAPHS, SHARED = "An update launched and replayed", "Processes that share a GPU"
 SHOWN = {
     MAMBA: "the scan of Mamba",
-    MAMBA2: "the scan of Mamba2, with full factors and with TF32",
     UPDATES: "updates of whole networks beside cuDNN",
-    ONE_CORE: "updates of whole networks beside one core",
+    GRAPHS: "updates launched kernel by kernel, as a CUDA graph, and eight networks in one graph, by network",
     SHARED: "updates a second of networks of two layers of width 32, on 8 sequences of 256 tokens, that share the GPU",
+    ONE_CORE: "updates of whole networks beside one core",
+    MAMBA2: "the scan of Mamba2, with full factors and with TF32",
 }  # what a table is about
 Run = Callable[[], Any]
 
@@ -173,18 +191,67 @@ def beside_one_core(repeats: int) -> list[dict[str, Any]]:
     return found
 
 
+def updates_of(name: str, width: int, depth: int, batch: Tensor, vocabulary: int, seed: int = 0) -> Updates:
+    """Updates of a network by rows (n, tokens + 1) on the GPU, after a first one."""
+    options = MAMBA2_OPTIONS if name == "mamba2" else {}
+    model = create(name, vocabulary, width, depth, seed=seed, **options).to(CUDA)
+    settings = FitSettings(optimizer="adam", learning_rate=1e-3, clip=1.0)
+    task = NextToken(batch.cpu().numpy(), batch[:1].cpu().numpy())
+    found = Updates(model, task, settings, settings.make_optimizer(model.parameters()), left=10**6)
+    found(batch, 1e-3, 0)
+    return found
+
+
+def launched_and_replayed(repeats: int) -> list[dict[str, Any]]:
+    """Milliseconds of an update and network by each way."""
+    found = []
+    for name, width, depth, rows, length, vocabulary in LEARNING:
+        random = torch.Generator().manual_seed(0)
+        batch = torch.randint(0, vocabulary, (rows, length + 1), generator=random).to(CUDA)
+        plain, alone, *several = (
+            updates_of(*(name, width, depth, batch, vocabulary), seed) for seed in range(MANY + 2)
+        )
+        plain.capturing = plain.stepping = False
+        graph = graphs.captured([one.branch(batch, [batch]) for one in several])
+        runs = {LAUNCHED: synchronous(lambda one=plain, batch=batch: one(batch, 1e-3, 1))}
+        if alone.replayed(batch):
+            runs[REPLAYED] = synchronous(lambda one=alone, batch=batch: one(batch, 1e-3, 1))
+        if graph is not None:
+            runs[SIDE] = synchronous(lambda one=graph, batch=batch: one([[batch]] * MANY))
+        seconds = seconds_in_turn(runs, 3 * repeats, SLOW)
+        shape = {"network": name, "width": width, "layers": depth, "sequences": rows, "tokens": length}
+        shape["vocabulary"] = vocabulary
+        per = {way: value / (MANY if way == SIDE else 1) for way, value in seconds.items()}
+        found.append(shape | {f"{way}, ms": 1e3 * value for way, value in per.items()})
+        click.echo(str(found[-1]))
+    return found
+
+
+def synchronous(work: Run) -> Run:
+    def run() -> None:
+        work()
+        torch.cuda.synchronize()
+
+    return run
+
+
 def share(name: str, barrier: Any, results: Any, updates: int) -> None:
     """One of several processes that train on the GPU at once: the seconds from a common start to its own end."""
     torch.set_num_threads(1)
-    tokens = torch.randint(0, 2, (8, 257), generator=torch.Generator().manual_seed(0)).to(CUDA)
-    run = update(ours(name, 32, 2).to(CUDA), tokens, CUDA)
-    for _ in range(10):
-        run()
-    barrier.wait()
-    start = time.perf_counter()
-    for _ in range(updates):
-        run()
-    results.put(time.perf_counter() - start)
+    batch = torch.randint(0, 2, (8, 257), generator=torch.Generator().manual_seed(0)).to(CUDA)
+    one = updates_of(name, 32, 2, batch, 2)
+    for way in (LAUNCHED, REPLAYED):
+        one.capturing = way == REPLAYED
+        for _ in range(10):
+            one(batch, 1e-3, 1)
+        torch.cuda.synchronize()
+        barrier.wait()
+        start = time.perf_counter()
+        for _ in range(updates):
+            one(batch, 1e-3, 1)
+        torch.cuda.synchronize()
+        results.put((way, time.perf_counter() - start))
+        barrier.wait()
 
 
 def together(updates: int, counts: Sequence[int] = (1, 4, 12)) -> list[dict[str, Any]]:
@@ -197,11 +264,14 @@ def together(updates: int, counts: Sequence[int] = (1, 4, 12)) -> list[dict[str,
             processes = [context.Process(target=share, args=(name, barrier, results, updates)) for _ in range(count)]
             for process in processes:
                 process.start()
-            seconds = [results.get(timeout=120) for _ in processes]
+            seconds: dict[str, list[float]] = {LAUNCHED: [], REPLAYED: []}
+            for _ in range(2 * count):
+                way, taken = results.get(timeout=120)
+                seconds[way].append(taken)
             for process in processes:
                 process.join()
-            rate = updates * count / max(seconds)
-            found.append({"network": name, "processes": count, "updates a second, all together": rate})
+            rates = {f"updates a second, {way}": updates * count / max(taken) for way, taken in seconds.items()}
+            found.append({"network": name, "processes": count} | rates)
             click.echo(str(found[-1]))
     return found
 
@@ -211,7 +281,7 @@ def installed() -> bool:
 
 
 def description(tables: Collection[str]) -> str:
-    """What the tables of these titles show, and what of the five is not there. ValueError for another title."""
+    """What the tables of these titles show, and what of the six is not there. ValueError for another title."""
     if other := [title for title in tables if title not in SHOWN]:
         raise ValueError(f"tables: titles out of {list(SHOWN)} are allowed, got {other}")
     there, missing = ([SHOWN[title] for title in SHOWN if (title in tables) is wanted] for wanted in (True, False))
@@ -232,10 +302,11 @@ def main(repeats: int, updates: int) -> None:
     with matrix_products("float32"):
         for title, rows in (
             (MAMBA, lambda: selective_scans(repeats)),
-            (MAMBA2, lambda: scalar_scans(repeats)),
             (UPDATES, lambda: beside_cudnn(repeats)),
-            (ONE_CORE, lambda: beside_one_core(min(repeats, 7))),
+            (GRAPHS, lambda: launched_and_replayed(repeats)),
             (SHARED, lambda: together(updates)),
+            (ONE_CORE, lambda: beside_one_core(min(repeats, 7))),
+            (MAMBA2, lambda: scalar_scans(repeats)),  # last: Triton tries its kernels for minutes
         ):
             tables[title] = rows()
             where = benchmarks.record(

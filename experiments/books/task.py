@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lib.checks import whole_number
-from lib.training.tasks import evaluating, sequences_of_tokens
+from lib.training.tasks import evaluating, moved, sequences_of_tokens
 
 CELLS = 2**25  # logits held at a time while windows are scored
 
@@ -71,7 +71,7 @@ class DocumentWindows:
         started = time.perf_counter()
         for step in range(self.epoch_steps):
             drawn = np.random.default_rng([self.seed, epoch, step]).choice(self.starts, batch)
-            yield torch.from_numpy(self.tokens[drawn[:, None] + np.arange(self.length)]).to(device)
+            yield moved(self.tokens[drawn[:, None] + np.arange(self.length)], device)
         self.seconds += time.perf_counter() - started
         self.trained += self.epoch_steps * batch * (self.length - 1)
 

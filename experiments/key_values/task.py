@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lib.checks import whole_number
 from lib.processes import SantaFeProcess
-from lib.training.tasks import FIXED, FRESH, evaluating
+from lib.training.tasks import FIXED, FRESH, evaluating, moved
 
 ROWS = 100  # documents scored at once
 
@@ -53,7 +53,7 @@ class KeyValues:
         """Documents (batch, 2 pairs)."""
         random = np.random.default_rng([self.seed, epoch, FRESH])
         for _ in range(self.updates):
-            yield torch.from_numpy(self.documents(batch, random)).to(device)
+            yield moved(self.documents(batch, random), device)
 
     def loss(self, model: Any, batch: Tensor) -> Tensor:
         return _losses(model, batch, self.source.values).mean()

@@ -14,7 +14,7 @@ from torch import Tensor
 from experiments.pixels_and_characters.images import SCRAMBLED, Floats, Whole, in_steps
 from experiments.pixels_and_characters.networks import Carried, no_state, read_on
 from lib.checks import whole_number
-from lib.training.tasks import FIXED, Evaluation, evaluating
+from lib.training.tasks import FIXED, Evaluation, evaluating, moved
 
 GROUP = 100  # sequences that are evaluated at a time
 MEMORIES = ("windows", "steps")
@@ -55,7 +55,7 @@ class PixelClasses:
             some = rows[start : start + batch]
             given = [self.seed, epoch, start, SCRAMBLED]
             values = in_steps(self.training.values[some], self.order, self.together, given)
-            yield torch.from_numpy(values).to(device), torch.from_numpy(self.training.labels[some]).to(device)
+            yield moved(values, device), moved(self.training.labels[some], device)
 
     def loss(self, model: Any, batch: tuple[Tensor, Tensor]) -> Tensor:
         return F.cross_entropy(model(batch[0]), batch[1])

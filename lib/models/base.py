@@ -6,6 +6,7 @@ The residual block around whatever mixes tokens: norm, mixer, feed-forward.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
@@ -20,6 +21,7 @@ from lib.models.kernels.embedding import refuse_unknown, token_vectors
 from lib.models.states import State, is_like, read, shapes_of
 
 PLACEMENTS = ("pre", "post")
+DRAWING = threading.RLock()  # held by whoever draws from torch's global generator, of which threads have but one
 
 
 class Module(nn.Module):  # type: ignore[misc]
@@ -199,7 +201,7 @@ def glorot_linear(inputs: int, outputs: int, bias: bool = True) -> Any:
 def seeded(seed: int | np.random.Generator) -> Iterator[None]:
     """Draw initial weights from a seed of their own; torch's global generator comes out as it went in."""
     number = int(generator(seed).integers(2**63))
-    with torch.random.fork_rng(devices=[]):
+    with DRAWING, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(number)
         yield
 

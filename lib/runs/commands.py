@@ -46,6 +46,7 @@ def values_of(assignments: tuple[str, ...]) -> dict[str, Any]:
 @click.option("--shard", default=None, metavar="I/N", help="Do part I of N in this process, without a scheduler.")
 @click.option("--device", default="cpu", show_default=True, type=click.Choice(["cpu", "cuda"]), help="Where to train.")
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Of each run.")
+@click.option("--together", default=None, type=click.IntRange(min=1), help="Runs whose updates are one CUDA graph.")
 @click.option("--budget", default=None, metavar="TIME", help="Only what fits into 2h or 90m, by the forecast.")
 @click.option("--dry-run", is_flag=True, help="List the runs, and the SLURM script, without starting anything.")
 def sweep(
@@ -54,7 +55,7 @@ def sweep(
     """Do all runs of the experiment NAME that are not done yet.
 
     Several workers take the longest runs first, so that they end together; one takes the settings first that need the
-    least. Several small runs may share a GPU: --device cuda --workers 8.
+    least. Small runs may share a GPU in one process, --device cuda --together 8, or in several, --workers 8.
     """
     from lib.machine import available_cores
     from lib.runs.definition import Experiment, check
@@ -64,6 +65,8 @@ def sweep(
 
     if sum(how[way] is not None for way in ("scheduler", "slurm", "shard")) > 1:
         raise ValueError("one of --scheduler, --slurm and --shard is allowed")
+    if how["together"] is not None and (how["scheduler"] is not None or how["slurm"] is not None):
+        raise ValueError("--together is of one process: --shard is allowed with it, --scheduler and --slurm are not")
     experiment, store = Experiment(name), store_of(profile)
     runs = chosen(experiment.runs(profile), values_of(where))
     if how["shard"] is not None:
@@ -73,7 +76,8 @@ def sweep(
     check(missing)  # before anything starts
     click.echo(f"{len(runs)} runs, {len(runs) - len(missing)} of them done")
     costs = recorded_costs(experiment, missing, store)
-    workers = 1 if how["shard"] is not None else how["slurm"] or how["workers"] or available_cores()
+    alone = how["shard"] is not None or how["together"] is not None
+    workers = 1 if alone else how["slurm"] or how["workers"] or available_cores()
     if how["budget"] is not None:
         missing = within(missing, costs, duration(how["budget"]), workers)
         click.echo(f"{len(missing)} of the others fit into {how['budget']} on {workers} at once")
@@ -91,17 +95,22 @@ def sweep(
         if device == "cuda" and how["scheduler"] is None and how["slurm"] is None:
             graphics_cards()  # elsewhere it is the workers that need one
         clear_half_written(store.work)
-        ordered = (longest_first if workers > 1 else cheapest_settings_first)(missing, costs)
+        in_turn = longest_first if workers > 1 or how["together"] is not None else cheapest_settings_first
+        ordered = in_turn(missing, costs)
         _report(_sweep(ordered, store, device, threads, how, costs))
 
 
 def _sweep(runs: list[Any], store: Any, device: str, threads: int, how: dict[str, Any], costs: dict[str, float]) -> Any:
     from lib.machine import keep_freed_memory
     from lib.runs.sweep import client_of, local_client, run_here, run_on_cluster
+    from lib.runs.together import run_together
 
     def tell(line: str) -> None:
         click.echo(line, err=True)
 
+    if how["together"] is not None:
+        keep_freed_memory()
+        return run_together(runs, store, how["together"], device, threads, tell, costs)
     if how["shard"] is not None:
         keep_freed_memory()
         return run_here(runs, store, device, threads, tell, costs)

@@ -173,17 +173,17 @@ def run_here(
     """All runs one after the other in this process. costs: forecast seconds by identity, for the bar."""
     outcome, clock = Outcome(), Clock(costs or {})
     with tqdm(runs, unit="run", desc="sweep") as bar:
-        _tell_time(bar, clock)
+        tell_time(bar, clock)
         for run in bar:
             identity, state, error = execute(run, store, device, threads, progress=True)
             outcome.enter(identity, state, error)
             if state == "failed":
                 tell(f"{run} failed ({in_short(run)}): {error}")
-            _tell_time(bar, clock, run, state, store)
+            tell_time(bar, clock, run, state, store)
     return outcome
 
 
-def _tell_time(bar: Any, clock: Clock, run: Run | None = None, state: str = "", store: Store | None = None) -> None:
+def tell_time(bar: Any, clock: Clock, run: Run | None = None, state: str = "", store: Store | None = None) -> None:
     """What is left, beside the bar; a run that has ended corrects it."""
     if run is not None and store is not None and run.identity in clock.costs:
         record = store.load(run) if state == "done" else None
@@ -233,14 +233,14 @@ def run_on_cluster(
         ]
     clock = Clock(costs or {}, max(len(client.scheduler_info()["workers"]), 1))
     with tqdm(total=len(runs), initial=len(outcome.were_done), unit="run", desc="sweep") as bar:
-        _tell_time(bar, clock)
+        tell_time(bar, clock)
         for future in as_completed(futures, raise_errors=False):
             identity = future.key[-1]
             state, error = _fate(future, client)
             outcome.enter(identity, state, error)
             if state == "failed":
                 tell(f"{names[identity]} failed ({in_short(names[identity])}): {error}")
-            _tell_time(bar, clock, names[identity], state, store)
+            tell_time(bar, clock, names[identity], state, store)
             bar.update()
     return outcome
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from tqdm.auto import tqdm
 
 from lib.training.checkpoint import load_checkpoint, optimizer_tensors, restore_optimizer, save_checkpoint
 from lib.training.newton import LevenbergMarquardt
 from lib.training.settings import FitSettings
-from lib.training.tasks import NOISE, CarryingTask, Evaluation, NextToken, ScoredTask, Task
+from lib.training.tasks import CarryingTask, Evaluation, NextToken, ScoredTask, Task
+from lib.training.updates import GradientNorms, Updates
 
 FINISHED_BY_EPOCHS, FINISHED_BY_PATIENCE = "all epochs done", "no better validation loss"
 FINISHED_BY_SUCCESS, FINISHED_BY_CURVATURE = "accuracy reached", "no step lowers the training loss"
@@ -47,26 +47,6 @@ class Fit:
         return has_diverged(self.reason)
 
 
-@dataclass(frozen=True)
-class GradientNorms:
-    """Gradients of one epoch before they were clipped; none where nothing is clipped.
-
-    largest: the largest norm that is a number, infinite if its square is too large for its type. lost: some gradient of
-    a loss that was a number was none.
-    """
-
-    largest: float = math.nan
-    lost: bool = False
-
-    @property
-    def told(self) -> str:
-        """What the reason of a training that diverged says of them; empty if nothing is known."""
-        known = "whose norm is too large for its type" if math.isinf(self.largest) else f"of norm {self.largest:.3g}"
-        if self.lost:
-            return ", after a gradient that is no number" + ("" if math.isnan(self.largest) else f", and one {known}")
-        return "" if math.isnan(self.largest) else f", after a gradient {known}"
-
-
 def has_diverged(reason: str) -> bool:
     """Whether a training that ended for this reason did so because a loss was no finite number."""
     return reason.startswith(DIVERGED)
@@ -91,8 +71,8 @@ def fit(
     or of another configuration, and ValueError if training is to end by an accuracy that the task does not have, or
     with steps of second order on anything but `NextToken`; each of those counts as one epoch more.
     Parameters that a model names in `slow_parameters()` learn at `slow_fraction` of the rate. What a task carries from
-    epoch to epoch is part of the checkpoint, and dropout is drawn from the task's seed and the number of the update.
-    Cost: epochs x (one pass
+    epoch to epoch is part of the checkpoint, and dropout is drawn from the task's seed and the number of the update. On
+    a GPU updates are replayed as CUDA graphs where they can be (`lib.training.updates`). Cost: epochs x (one pass
     forward and back over the data + validation).
     """
     if settings.success is not None and not isinstance(task, ScoredTask):
@@ -117,7 +97,11 @@ def fit(
         if second:
             second.damping = float(tensors["damping"])
     done = len(course.training_losses)
-    with tqdm(total=settings.passes, initial=done, desc=label or "training", unit="epoch", disable=not progress) as bar:
+    updates = Updates(model, task, settings, optimizer, left=(settings.epochs - done) * steps)
+    with (
+        contextlib.closing(updates),
+        tqdm(total=settings.passes, initial=done, desc=label or "training", unit="epoch", disable=not progress) as bar,
+    ):
         while not course.reason:
             started, norms = time.perf_counter(), GradientNorms()
             if second and done >= settings.epochs:
@@ -125,7 +109,7 @@ def fit(
                 loss /= second.sequences.shape[1] - 1
             else:
                 factor, moved = settings.annealing(course.validation_losses), True
-                loss, norms = _epoch(model, task, settings, optimizer, parameters, done, steps, device, factor)
+                loss, norms = _epoch(updates, done, steps, factor)
             done += 1
             found = _evaluation(model, task, device) if math.isfinite(loss) else Evaluation(math.nan)
             _judge(course, settings, loss, found, moved, norms)
@@ -145,40 +129,15 @@ def fit(
     return course
 
 
-def _epoch(
-    model: Any,
-    task: Task,
-    settings: FitSettings,
-    optimizer: torch.optim.Optimizer,
-    parameters: list[Any],
-    done: int,
-    steps: int,
-    device: torch.device,
-    factor: float,
-) -> tuple[float, GradientNorms]:
+def _epoch(updates: Updates, done: int, steps: int, factor: float) -> tuple[float, GradientNorms]:
     """One pass over the data, at `factor` of the rate: mean training loss, and what the gradients were."""
-    model.train()
-    total = torch.zeros((), dtype=torch.float64, device=device)
-    largest: torch.Tensor | None = None
-    lost = torch.zeros((), dtype=torch.bool, device=device)
-    count = 0
-    for number, batch in enumerate(task.batches(settings.batch, done, device)):
-        rate = settings.learning_rate_at(done * steps + number, settings.epochs * steps)
-        for group in optimizer.param_groups:
-            group["lr"] = rate * factor * group.get("fraction", 1.0)
-        optimizer.zero_grad(set_to_none=True)
-        with _noise(model, getattr(task, "seed", 0), done * steps + number):
-            loss = task.loss(model, batch)
-        loss.backward()
-        norm = settings.clip_gradients(parameters)
-        optimizer.step()
-        if norm is not None:
-            largest = norm if largest is None else torch.fmax(largest, norm)
-            lost |= loss.detach().isfinite() & norm.isnan()
-        total += loss.detach()  # not read before the epoch ends, so that a GPU does not wait for it
-        count += 1
-    norms = GradientNorms() if largest is None else GradientNorms(float(largest), bool(lost))
-    return float(total) / max(1, count), norms
+    settings = updates.settings
+    updates.model.train()
+    updates.begin()
+    for number, batch in enumerate(updates.task.batches(settings.batch, done, updates.device)):
+        step = done * steps + number
+        updates(batch, settings.learning_rate_at(step, settings.epochs * steps) * factor, step)
+    return updates.found()
 
 
 def _evaluation(model: Any, task: Task, device: torch.device) -> Evaluation:
@@ -186,17 +145,6 @@ def _evaluation(model: Any, task: Task, device: torch.device) -> Evaluation:
     if isinstance(task, ScoredTask):
         return task.evaluation(model, device)
     return Evaluation(task.validation_loss(model, device))
-
-
-@contextlib.contextmanager
-def _noise(model: Any, seed: int, step: int) -> Iterator[None]:
-    """Random numbers for the dropout of one update, of its own seed; torch's generator comes out as it went in."""
-    if not getattr(model, "dropout", 0.0):
-        yield
-        return
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(int(np.random.default_rng([seed, step, NOISE]).integers(2**63)))
-        yield
 
 
 def _judge(

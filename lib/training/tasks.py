@@ -104,7 +104,7 @@ class NextToken:
     def batches(self, batch: int, epoch: int, device: torch.device) -> Iterator[Tensor]:
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.training))
         for start in range(0, len(order), whole_number(batch, "batch", 1)):
-            yield torch.from_numpy(self.training[order[start : start + batch]]).to(device)
+            yield moved(self.training[order[start : start + batch]], device)
 
     def loss(self, model: Any, batch: Tensor) -> Tensor:
         tokens = batch.long()
@@ -151,7 +151,7 @@ class StepLabels:
         random = np.random.default_rng([self.seed, epoch, FRESH])
         for _ in range(self.updates):
             inputs, targets = labelled(*self.source.sample(batch, random), self.source.classes)
-            yield torch.from_numpy(inputs).to(device), torch.from_numpy(targets).to(device)
+            yield moved(inputs, device), moved(targets, device)
 
     def loss(self, model: Any, batch: tuple[Tensor, Tensor]) -> Tensor:
         inputs, targets = batch
@@ -162,6 +162,14 @@ class StepLabels:
 
     def evaluation(self, model: Any, device: torch.device) -> Evaluation:
         return label_scores(model, self.inputs, self.targets, self.source.classes, scored=self.scored, device=device)
+
+
+def moved(array: NDArray[Any], device: torch.device) -> Tensor:
+    """The array as a tensor on the device, to which a GPU copies it while the program goes on."""
+    tensor = torch.from_numpy(array)
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 def label_scores(

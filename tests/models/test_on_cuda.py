@@ -25,7 +25,7 @@ from lib.models.kernels.scan.plain import (
     sequential_selective_scan,
 )
 from lib.models.scoring import NetworkScorer
-from lib.training import FitSettings, NextToken, fit, generate, position_losses
+from lib.training import FitSettings, NextToken, fit, generate, graphs, position_losses, updates
 from lib.training.settings import forward_pass, matrix_products
 from tests.models.rehearsed_networks import NETWORKS, VOCABULARY, WIDTH, exercise, tokens_in_rows
 from tests.training.test_on_device import LESSONS
@@ -271,3 +271,54 @@ def test_sequences_and_scores_are_those_of_the_cpu(name: str) -> None:
         lambda model, device: NetworkScorer(model, [1, 2], device=device).log_probabilities(rows),
     ):
         np.testing.assert_allclose(ask(there, CUDA), ask(model, CPU), rtol=1e-7, atol=1e-9)
+
+
+def by_graphs(allowed: bool, name: str, settings: FitSettings) -> tuple[Any, int, Any]:
+    """Course, number of graphs and weights of a training, with updates captured or launched one by one."""
+    made: list[graphs.Replay] = []
+
+    class Counted(graphs.Replay):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            made.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(graphs.SWITCH, "1" if allowed else "0")
+        patch.setattr(updates, "FEWEST", 1)
+        patch.setattr(graphs, "Replay", Counted)
+        model = create(name, VOCABULARY, WIDTH, seed=7).to(CUDA)
+        task = NextToken(tokens_in_rows(22), tokens_in_rows(5, seed=5))
+        course = fit(model, task, settings, progress=False)
+    return course, len(made), {name: tensor.cpu() for name, tensor in model.state_dict().items()}
+
+
+REPLAYED = ("transformer", "sliding_window", "linear_attention", "mamba", "mamba2", "rnn", "lstm")
+"""Networks of which every update is captured; others that ask the GPU for a number are launched one by one."""
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "rmsprop"])
+@pytest.mark.parametrize("name", sorted(ARCHITECTURES))
+def test_updates_that_are_replayed_are_those_launched_one_by_one(name: str, optimizer: Any) -> None:
+    settings = FitSettings(optimizer=optimizer, learning_rate=0.003, batch=4, epochs=4, clip=0.1, patience=None)
+    expected, none, weights = by_graphs(False, name, settings)
+    found, count, others = by_graphs(True, name, settings)
+    assert none == 0 and count in ((2,) if name in REPLAYED else (0, 2))  # batches of four rows, and one of two
+    assert found.training_losses == pytest.approx(expected.training_losses, rel=1e-4)
+    assert found.validation_losses == pytest.approx(expected.validation_losses, rel=1e-4)
+    for one, other in weights.items():
+        torch.testing.assert_close(others[one], other, rtol=2e-2, atol=2e-3)
+
+
+def test_after_an_update_that_no_graph_can_hold_training_goes_on() -> None:
+    class Reading(NextToken):
+        def loss(self, model: Any, batch: Tensor) -> Tensor:
+            loss = super().loss(model, batch)
+            return loss * float(loss.detach() > 0)  # reads a number of the GPU
+
+    def losses(task: Any) -> list[float]:
+        model = create("transformer", VOCABULARY, WIDTH, seed=7).to(CUDA)
+        settings = FitSettings(optimizer="adam", learning_rate=0.003, batch=4, epochs=12, patience=None)
+        return fit(model, task, settings, progress=False).training_losses
+
+    rows = tokens_in_rows(20), tokens_in_rows(5, seed=5)
+    assert losses(Reading(*rows)) == pytest.approx(losses(NextToken(*rows)), rel=1e-3)
