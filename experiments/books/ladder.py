@@ -1,7 +1,8 @@
 """Two networks trained for shorter and for longer: who has the smaller late loss where early losses are equal?
 
 The argument of the paper is about networks that are alike early. Two that are not after equal numbers of tokens
-can be, if one is trained for longer than the other. A rung is a network after one budget.
+can be, if one is trained for longer than the other. A rung is a network after one number of tokens; the longer ones,
+with more windows a step, are of an experiment of their own.
 """
 
 from __future__ import annotations
@@ -17,18 +18,19 @@ from lib.report.verdicts import FEWEST_SEEDS
 ROTARY = Network("transformer", 2, 64, "rotary positions")
 MAMBA = Network("mamba", 4, 64)
 RATE = 0.015  # of the rungs
+LONG = "l2m-fig5-long"
 
 
 def rungs(runs: Iterable[BookRun], network: Network) -> dict[Network, list[BookRun]]:
-    """The trainings of a network at `RATE` by budget, the shortest first.
+    """The trainings of a network at `RATE` by the tokens they were on, the shortest first.
 
-    The epochs are told in the variant of the network that is the key, and in that of its runs.
+    The tokens are told in the variant of the network that is the key, and in that of its runs.
     """
     given = [run for run in runs if run.measured and run.network == network and run.budget[1] == RATE]
-    own = sorted(given, key=_by_budget)
+    own = sorted(given, key=lambda run: (run.tokens, run.seed))
     found: dict[Network, list[BookRun]] = {}
     for run in own:
-        words = [word for word in (network.variant, f"{run.budget[0]} epochs") if word]
+        words = [word for word in (network.variant, f"{run.tokens / 1e6:.1f} million tokens") if word]
         rung = replace(network, variant=", ".join(words))
         found.setdefault(rung, []).append(replace(run, network=rung))
     return found
@@ -50,7 +52,7 @@ def equal_early(first: Networks, second: Networks, fewest: int = FEWEST_SEEDS) -
 
 
 def faster(runs: Sequence[BookRun], replicates: int, seed: int) -> Comparisons:
-    """The two at `RATE`, after as many epochs as most runs have; all their trainings stand for the gate.
+    """The two at `RATE`, after as many epochs as most of these runs have; all of them stand for the gate.
 
     Raises ValueError without runs.
     """
@@ -59,16 +61,16 @@ def faster(runs: Sequence[BookRun], replicates: int, seed: int) -> Comparisons:
 
 
 def equal_tokens(first: Networks, second: Networks) -> list[Pair]:
-    """Rungs of both that were trained for the same number of epochs, by any number of seeds."""
-    by_epochs = {runs[0].budget[0]: rung for rung, runs in second.items()}
-    return [(rung, by_epochs[runs[0].budget[0]]) for rung, runs in first.items() if runs[0].budget[0] in by_epochs]
+    """Rungs of both that were trained on the same number of tokens, by any number of seeds."""
+    by_tokens = {runs[0].tokens: rung for rung, runs in second.items()}
+    return [(rung, by_tokens[runs[0].tokens]) for rung, runs in first.items() if runs[0].tokens in by_tokens]
 
 
 def rung_table(compared: Comparisons) -> str:
-    """Every rung: tokens it was trained on, seeds, loss at early and late positions, and what it gains between them."""
+    """Every rung: its seeds, its loss at early and late positions, and what it gains between them."""
     columns: list[Column] = [
         ("network", lambda runs: runs[0].network),
-        ("tokens trained on (millions)", lambda runs: f"{runs[0].tokens / 1e6:.1f}"),
+        ("windows a step", lambda runs: f"{runs[0].batch}"),
         ("seeds", len),
         ("early", lambda runs: f"{early_loss(runs):.3f}"),
         ("late", lambda runs: f"{late_loss(runs):.3f}"),
@@ -81,7 +83,3 @@ def gain_table(compared: Comparisons, pairs: Sequence[Pair]) -> str:
     """Second minus first of every pair early and late, and what the first gains between them."""
     rows = [[*pair, compared.early(pair), compared.late(pair), compared.gain(pair)] for pair in pairs]
     return markdown_table(["first", "second", "early", "late", "gain of the first"], rows)
-
-
-def _by_budget(run: BookRun) -> tuple[int, int]:
-    return run.budget[0], run.seed

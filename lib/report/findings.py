@@ -126,9 +126,10 @@ def filled(row: JudgedClaim, template: str) -> str:
     """The sentence with what was recorded in the place of its fields.
 
     ``ours(part)``: what a part measured, in short; ``low(part)``, ``high(part)``: the smallest and largest of these
-    numbers; ``paper(part)``: the paper's own; ``agrees(part)``: if it holds, at whatever scale; ``held()``: how many
-    parts have the claim's status, as in "3 of 8"; ``why()``: why parts are undecided, as in "seeds disagree (2)";
-    ``decides()``: the part that decides. ValueError for a sentence that is no template; `NoSuchPart` is one.
+    numbers; ``paper(part)``: the paper's own; ``agrees(part)``: if it holds, at whatever scale; ``differs(part)``: if
+    it does; ``held()``: how many parts have the claim's status, as in "3 of 8"; ``why()``: why parts are undecided, as
+    in "seeds disagree (2)"; ``decides()``: the part that decides. ValueError for a sentence that is no template;
+    `NoSuchPart` is one.
     """
     parts = {part["part"]: part for part in row.parts}
 
@@ -140,12 +141,13 @@ def filled(row: JudgedClaim, template: str) -> str:
 
     same = sum(part["outcome"] == row.status for part in row.parts)
     reasons = Counter(str(part.get("reason")) for part in row.parts if part["outcome"] == "undecided")
-    fields = {
+    fields: dict[str, Any] = {
         "ours": lambda part="": recorded(of(part).get("measured")),
         "paper": lambda part="": recorded(of(part).get("paper")),
         "low": lambda part="": _numbers(of(part))[0],
         "high": lambda part="": _numbers(of(part))[-1],
         "agrees": lambda part="": of(part)["outcome"] in ("holds", "reduced"),
+        "differs": lambda part="": of(part)["outcome"] == "differs",
         "held": lambda: f"{same} of {len(row.parts)}",
         "why": lambda: ", ".join(f"{reason} ({count})" for reason, count in reasons.most_common()),
         "decides": lambda: str(row.decisive["part"]),

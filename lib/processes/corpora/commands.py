@@ -112,15 +112,21 @@ def exit_status(outcomes: Sequence[Outcome], required: bool = False) -> int:
 
 
 def _packages(names: list[str] | None) -> list[Entry]:
-    chosen = [entry(name.partition("/")[0]) for name in names] if names else list(entries().values())
+    chosen = [entry(_parts(name)[0]) for name in names] if names else list(entries().values())
     return [found for found in chosen if found.package is not None]
 
 
 def _files(names: Iterable[str] | None) -> list[tuple[Entry, str]]:
     wanted: dict[tuple[str, str], Entry] = {}
     for name in list(names or entries()):
-        corpus, _, split = name.partition("/")
+        corpus, split = _parts(name)
         found = entry(corpus)
         for part in found.chosen(split) if split else tuple(found.splits):
             wanted[(corpus, found.splits[part].file)] = found
     return [(found, file) for (_, file), found in wanted.items()]
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """Corpus and split of "corpus/split", or what was given and no split."""
+    corpus, _, split = name.partition("/")
+    return (corpus, split) if corpus else (name, "")

@@ -49,7 +49,8 @@ def record(parameters: dict[str, Any], law: Law, seed: int, noise: float = 0.002
     table = np.asarray(law(seen), dtype=np.float64) + books[:, None] + teeth + level + scatter
     losses, numbers = np.repeat(table, WINDOWS, axis=0), np.repeat(np.arange(BOOKS), WINDOWS)
     found = by_position(losses, numbers)
-    course = found["mean_nll"] + 2.0 * np.exp(-np.arange(1, 13) / 3.0)
+    epochs = parameters["fit"].get("epochs", 12)
+    course = found["mean_nll"] + 2.0 * np.exp(-np.arange(1, epochs + 1) / 3.0)
     return {
         "parameters": parameters,
         "seed": seed,
@@ -67,10 +68,10 @@ def record(parameters: dict[str, Any], law: Law, seed: int, noise: float = 0.002
             "unigram_nll": 6.0,
             "training_losses": course.tolist(),
             "validation_losses": course.tolist(),
-            "best_epoch": 12,
+            "best_epoch": epochs,
             "reason": "all epochs done",
             "training_seconds": 90.0,
-            "training_tokens": 12 * 200 * 2 * context,
+            "training_tokens": epochs * 200 * 2 * context,
             "tokens_per_second": 20000.0,
         },
     }

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.books.counting import check, data, run
-from experiments.books.discounted_counts import DiscountedCounts
+from experiments.books.counting import DiscountedCounts, check, data, run
 from experiments.books.run import TEST, fixed_windows
 from experiments.books.runs import EXPERIMENT
 from experiments.books.texts import shelves

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -18,6 +19,7 @@ from lib.report.verdicts import UNCONVERGED, UNMET
 from tests.experiments.books.fake_records import falling, runs_of
 
 BUDGETS, RATE = (3, 6, 12, 24), ladder.RATE
+TOKENS = ("1.2", "2.5", "4.9", "9.8")  # millions, in 200 steps of 2048 an epoch
 Law = Callable[[int], Any]
 
 
@@ -52,10 +54,10 @@ def ladders(runs: list[BookRun]) -> list[dict[Network, list[BookRun]]]:
 def test_rungs_are_budgets_at_one_rate_shortest_first():
     steps = ladders(both(0.02))
     assert [str(rung) for rung in steps[0]][:2] == [
-        "Transformer 2×64, rotary positions, 3 epochs",
-        "Transformer 2×64, rotary positions, 6 epochs",
+        "Transformer 2×64, rotary positions, 1.2 million tokens",
+        "Transformer 2×64, rotary positions, 2.5 million tokens",
     ]
-    assert [str(rung) for rung in steps[1]] == [f"Mamba 4×64, {epochs} epochs" for epochs in BUDGETS]
+    assert [str(rung) for rung in steps[1]] == [f"Mamba 4×64, {tokens} million tokens" for tokens in TOKENS]
     assert all(len(runs) == 3 and runs[0].network == rung for of in steps for rung, runs in of.items())
     assert ladder.rungs([], ladder.MAMBA) == {} == ladder.rungs(both(0.02), Network("lstm", 1, 64))
 
@@ -63,7 +65,7 @@ def test_rungs_are_budgets_at_one_rate_shortest_first():
 def test_pairs_that_are_alike_early_are_found_and_others_are_left_out():
     steps = ladders(both(0.02))
     found = [(one.variant.split(", ")[-1], other.variant) for one, other in ladder.equal_early(*steps)]
-    assert found == [("6 epochs", "3 epochs"), ("12 epochs", "6 epochs"), ("24 epochs", "12 epochs")]
+    assert found == [(f"{one} million tokens", f"{half} million tokens") for half, one in pairwise(TOKENS)]
     assert len(ladder.equal_tokens(*steps)) == len(BUDGETS)
     assert ladder.equal_early(*ladders(both(0.02, apart=NEAR + 0.02))) != ladder.equal_early(*steps)
     few = [run for run in both(0.02) if run.seed < 2]
@@ -112,9 +114,18 @@ def test_tables_and_the_figure_have_a_line_for_every_rung():
     steps = ladders(both(0.02))
     compared = Comparisons(steps[0] | steps[1], 100)
     text = ladder.rung_table(compared)
-    assert len(text.splitlines()) == 2 + 2 * len(BUDGETS) and "4.9" in text  # 12 epochs of 200 steps of 2048 tokens
+    assert len(text.splitlines()) == 2 + 2 * len(BUDGETS) and all(f"{tokens} million" in text for tokens in TOKENS)
     assert len(ladder.gain_table(compared, ladder.equal_tokens(*steps)).splitlines()) == 2 + len(BUDGETS)
     figure, axes = plt.subplots()
     figures.draw_equal_early(axes, [*steps, {}])
     assert sorted(len(line.get_xdata()) for line in axes.lines) == [4, 4, 12, 12]
     plt.close(figure)
+
+
+def test_runs_of_more_windows_a_step_are_rungs_by_their_tokens():
+    longer = {"epochs": 6, "learning_rate": RATE, "batch": 8}  # as many epochs as others, four times the tokens
+    runs = [*both(0.02), *runs_of(falling(3.0, -0.2), "mamba", 4, seeds=3, fit=longer)]
+    steps = ladders(runs)
+    assert [len(each) for each in steps[1].values()] == [3, 3, 3, 6]  # 6 epochs of 8 windows are 24 of 2
+    assert [rung.variant for rung in steps[1]] == [f"{tokens} million tokens" for tokens in TOKENS]
+    assert [one.variant.split(", ")[-1] for one, _ in ladder.equal_tokens(*steps)] == [one.variant for one in steps[1]]

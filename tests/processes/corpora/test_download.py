@@ -336,6 +336,8 @@ def test_a_failing_corpus_does_not_stop_the_others_but_an_unknown_name_stops_eve
     assert [outcome.status for outcome in corpora.fetch(["made"], progress=False)] == ["failed"]
     with pytest.raises(ValueError, match="unknown corpus or model 'mode'"):
         list(corpora.fetch(["made", "mode"]))
+    with pytest.raises(ValueError, match=r"unknown corpus or model '/texts/mode\.txt'"):
+        list(corpora.fetch(["/texts/mode.txt"]))
     with pytest.raises(ValueError, match="has no split"):
         list(corpora.fetch(["made/dev"]))
 

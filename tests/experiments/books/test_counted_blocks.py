@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.books.discounted_counts import DiscountedCounts
+from experiments.books.counting import DiscountedCounts
 from lib.processes import MarkovChain
 
 
