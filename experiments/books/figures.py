@@ -132,7 +132,7 @@ def draw_equal_early(axes: Axes, ladders: Sequence[Networks]) -> None:
         axes.plot(*zip(*every, strict=True), **style | {"linestyle": "none"}, label=name)
         for runs, (early, gained) in zip(rungs.values(), means, strict=True):
             axes.annotate(
-                f"{runs[0].tokens / 1e6:.3g}", (early, gained), (4, -9), textcoords="offset points", fontsize=8
+                f"{runs[0].tokens / 1e6:.1f}", (early, gained), (5, 3), textcoords="offset points", fontsize=8
             )
     axes.set(xlabel="early " + NLL, ylabel="early minus late (nats per token)")
     if axes.get_legend_handles_labels()[0]:
