@@ -192,14 +192,13 @@ def capacity_table(runs: Runs) -> str:
 
 
 def collapse_table(cells: collapse.Cells, permutations: int, seed: int) -> str:
-    """How well each variable predicts ln KL of a cell that is left out, alone on a straight line."""
+    """How well each variable predicts ln KL of a cell left out, by a curve that rises in it, or falls in dim z."""
     if not collapse.decidable(cells):
         return f"Cells that are recorded: {len(cells)}, which is too few to compare."
     columns: list[Column] = [
-        (r"$\ln$ KL as a straight line in $\ln$ of", str),
+        (r"$\ln$ KL on one curve in", str),
         ("explained", lambda name: seed_mean(collapse.per_seed(cells, name))),
         (r"scatter ($\ln$ KL)", lambda name: f"{seed_mean(collapse.per_seed(cells, name, 'scatter')).value:.2f}"),
-        ("slope", lambda name: seed_mean(collapse.per_seed(cells, name, "slope"))),
         (r"Kendall's $\tau$", lambda name: f"{collapse.order_agreement(cells, name):.2f}"),
         ("cells in random order as good", lambda name: f"{collapse.chance(cells, name, permutations, seed):.3f}"),
     ]

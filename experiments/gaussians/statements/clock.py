@@ -22,6 +22,7 @@ from experiments.gaussians.statements.collapse import (
     Cells,
     advantage_over,
     cells_of,
+    foretold,
     per_seed,
 )
 from experiments.gaussians.statements.length import (
@@ -46,7 +47,8 @@ LEARNED = 0.5  # of the KL of N(0, 1), which a network that has learned is below
 MORE = 0.05  # of the KL of N(0, 1): what counts as more or less
 FLOOR = 0.1 * DEGRADES  # of it, what the gate lets a training change: what lies higher is off the floor
 WINDOW = 128  # tokens of the exact predictor that GPT2 is held to
-EXPLAINED = 0.75  # of ln KL, by a line that deserves the name of a collapse
+EXPLAINED = 0.75  # of ln KL, by a curve that deserves the name of a collapse
+TWICE = 16  # copies, on which the curve of COPIES is tried
 GPT2, MAMBA, MAMBA2 = "gpt2-2x32", "mamba-2x32", "mamba2-2x32"
 SMALLER = [(8, length, state) for length in LENGTHS for state in STATES[:-1]] + [(16, 256, 1), (16, 256, 4)]
 """Copies, length and state of the cells that are held to the largest state."""
@@ -240,32 +242,48 @@ def judge_states(runs: Sequence[GaussianRun], profile: str) -> None:
 
 
 def judge_collapse(runs: Sequence[GaussianRun], profile: str) -> None:
-    """Rule 8: with a clock held fixed, do all state sizes and lengths lie on one rising line against I / dim z?"""
+    """Rules 8 and 9: with a clock held fixed, do all state sizes and lengths lie on one rising curve in I / dim z?
+
+    And does that curve serve twice as many copies, too?
+    """
+    least = floor_of_kl()
     for clock, words in (("none", "as published"), ("learned", "learned positions")):
         cells, of = mamba_cells(runs, clock), [network(MAMBA, clock, state) for state in STATES]
-        said: dict[str, Any] = {
-            "profile": profile,
-            "condition": "to plateau",
-            "plateau": plateau(_eight(runs), of, LENGTHS, logarithms=True),
-            "remark": clock != "none",
-        }
-        rise = seed_mean(per_seed(cells, COLLAPSE, "slope"))
-        judge_means("l2m-collapse", {"explained": per_seed(cells, COLLAPSE)} if rise.low > 0 else {},
-                    at_least=EXPLAINED, part=f"Mamba, {words}: one rising line for all sizes and lengths",
+        gate = plateau(_eight(runs), of, LENGTHS, floor=least)
+        said: dict[str, Any] = {"profile": profile, "condition": "to plateau", "remark": clock != "none"}
+        judge_means("l2m-collapse", {"explained": per_seed(cells, COLLAPSE)}, at_least=EXPLAINED, plateau=gate,
+                    part=f"Mamba, {words}: one rising curve for all sizes and lengths",
                     explanation="sizes or lengths lie apart",
-                    note=f"share of ln KL explained, cells left out; slope in logarithms: {rise}", **said)  # fmt: skip
+                    note="share of ln KL explained, cells left out", **said)  # fmt: skip
         alone = {"length": LENGTH, "state": STATE}
         judge_means("l2m-collapse", {key: advantage_over(cells, COLLAPSE, name) for key, name in alone.items()},
-                    at_least=0, part=f"Mamba, {words}: better than length alone and state alone",
+                    at_least=0, part=f"Mamba, {words}: better than length alone and state alone", plateau=gate,
                     explanation="one of them alone does better",
                     note="ln of the ratio of scatters", **said)  # fmt: skip
+        if clock == "learned":
+            more, longest = mamba_cells(runs, clock, TWICE), [max(LENGTHS)]
+            means = [row.mean() for some in (cells, more) for row in some.kl]
+            effect = float(np.ptp(means)) if means else None
+            both = all_ways(gate, plateau(_eight(runs, TWICE), of, longest, floor=least, effect=effect))
+            judge_means("l2m-collapse", {"explained": foretold(cells, more, COLLAPSE)}, at_least=EXPLAINED,
+                        part=f"Mamba, {words}: the curve of {COPIES} copies serves {TWICE}", plateau=both,
+                        explanation="they lie apart from it", note="share of ln KL explained", **said)  # fmt: skip
 
 
-def mamba_cells(runs: Iterable[GaussianRun], clock: str) -> Cells:
-    """The cells of Mamba with this clock, all state sizes and lengths; none as long as one of them is missing."""
-    models = {model: found for model, found in with_clock(runs, clock).items() if model.size == MAMBA}
-    cells = cells_of(models, SEEDS)
-    return cells if len(cells) == len(STATES) * len(LENGTHS) else cells_of({}, SEEDS)
+def floor_of_kl() -> float:
+    """What counts as the floor of a KL, nats per number: FLOOR of the KL of N(0, 1) at the longest of LENGTHS."""
+    return FLOOR * float(baselines(round(math.log(max(LENGTHS), 4)), windows=()).independent.mean())
+
+
+def mamba_cells(runs: Iterable[GaussianRun], clock: str, copies: int = COPIES) -> Cells:
+    """The cells of Mamba with this clock, all state sizes and lengths; none as long as one of them is missing.
+
+    With TWICE as many copies there is the longest length alone.
+    """
+    models = {model: found for model, found in with_clock(runs, clock, copies).items() if model.size == MAMBA}
+    cells = cells_of(models, SEEDS, floor_of_kl())
+    lengths = len(LENGTHS) if copies == COPIES else 1
+    return cells if len(cells) == len(STATES) * lengths else cells_of({}, SEEDS)
 
 
 def rise_of(models: Models, model: Model) -> Interval:

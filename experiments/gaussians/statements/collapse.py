@@ -10,12 +10,14 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import isotonic_regression
 from scipy.stats import kendalltau
 
 from experiments.gaussians.runs import GaussianRun, Model, Models
 from lib.checks import generator, whole_number
 
 FEWEST_CELLS = 4
+SAME = 1e-12  # what is rounding, of logarithms
 Floats = NDArray[np.float64]
 
 VARIABLES: dict[str, Callable[[GaussianRun], float]] = {
@@ -33,8 +35,8 @@ COLLAPSE, WITHOUT_WINDOWS, LENGTH, STATE, PARAMETERS = VARIABLES
 class Cells:
     """One point for each model and length, with every seed of it.
 
-    keys: (model, length) of every cell. kl: (cells, seeds), ln of the average KL, NaN where a run is missing.
-    variables: (cells,) for each name of VARIABLES.
+    keys: (model, length) of every cell. kl: (cells, seeds), ln of the average KL, or of the floor where that is more;
+    NaN where a run is missing. variables: (cells,) for each name of VARIABLES.
     """
 
     keys: list[tuple[Model, int]]
@@ -45,15 +47,15 @@ class Cells:
         return len(self.keys)
 
 
-def cells_of(models: Models, seeds: int) -> Cells:
-    """The cells of these models."""
+def cells_of(models: Models, seeds: int, floor: float = 0.0) -> Cells:
+    """The cells of these models. What lies on the floor, nats per number, counts as lying there, however far below."""
     keys: list[tuple[Model, int]] = []
     rows: list[Floats] = []
     found: dict[str, list[float]] = {name: [] for name in VARIABLES}
     for model, by_length in models.items():
         for length, runs in by_length.items():
             row = np.full(seeds, np.nan)
-            row[[run.seed for run in runs]] = np.log([run.average for run in runs])
+            row[[run.seed for run in runs]] = np.log([max(run.average, floor) for run in runs])
             keys.append((model, length))
             rows.append(row)
             for name, variable in VARIABLES.items():
@@ -63,35 +65,64 @@ def cells_of(models: Models, seeds: int) -> Cells:
 
 @dataclass(frozen=True)
 class Prediction:
-    """How well cells are predicted by a straight line through the others.
+    """How well cells are predicted by a rising curve through the others.
 
-    explained: 1 - (squared errors of the line) / (those of the mean of the others); below 0 the mean is better.
-    scatter: root mean square error of the line, in ln KL. slope: of the line through all cells.
+    explained: 1 - (squared errors of the curve) / (those of the mean of the others); below 0 the mean is better.
+    scatter: root mean square error of the curve, in ln KL.
     """
 
     explained: float
     scatter: float
-    slope: float
+
+
+def rising(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
+    """The curve that never falls and is nearest to the points in squares (isotonic regression), whatever its shape.
+
+    x, y: (n,), n >= 1. Returns the different x from small to large, and the curve there; straight between them, and
+    level beyond them. Points of the same x have one value. Raises ValueError for other shapes.
+    """
+    places, values = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if places.ndim != 1 or places.shape != values.shape or not places.size:
+        raise ValueError(f"x, y: (n >= 1,) each are needed, got {places.shape} and {values.shape}")
+    there, owner, counts = np.unique(places, return_inverse=True, return_counts=True)
+    means = np.bincount(owner, values) / counts
+    return there, np.asarray(isotonic_regression(means, weights=counts).x)
 
 
 def predicted(x: ArrayLike, y: ArrayLike) -> Prediction:
-    """Leave out one cell at a time. x, y: (n,), n >= 4; NaN in y gives NaN.
+    """Leave out one cell at a time, and read it off the rising curve through the others. x, y: (n,), n >= 4.
 
-    The error of a left-out cell is residual / (1 - leverage), for the line as for the mean, so that nothing is fitted
-    anew. Raises ValueError for fewer cells, other shapes and a constant x.
+    NaN in y gives NaN. Raises ValueError for fewer cells, other shapes and a constant x.
     """
     places, values = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if places.ndim != 1 or places.shape != values.shape or places.size < FEWEST_CELLS:
         raise ValueError(f"x, y: (n >= {FEWEST_CELLS},) each are needed, got {places.shape} and {values.shape}")
-    deviations = places - places.mean()
-    if not np.ptp(places) > 1e-12 * np.abs(places).max():
+    if not np.ptp(places) > SAME * np.abs(places).max():
         raise ValueError("x: different values are needed, got a constant")
-    leverages = deviations**2 / (deviations @ deviations)
-    slope = float(deviations @ values / (deviations @ deviations))
-    residuals = values - values.mean() - slope * deviations
-    of_line = np.sum((residuals / (1 - leverages - 1 / values.size)) ** 2)
-    of_mean = np.sum(((values - values.mean()) / (1 - 1 / values.size)) ** 2)
-    return Prediction(float(1 - of_line / of_mean), float(np.sqrt(of_line / values.size)), slope)
+    if np.isnan(values).any():
+        return Prediction(math.nan, math.nan)
+    others = ~np.eye(values.size, dtype=bool)
+    read = [np.interp(place, *rising(places[rest], values[rest])) for place, rest in zip(places, others, strict=True)]
+    of_curve = float(np.sum((values - read) ** 2))
+    of_mean = float(np.sum(((values - values.mean()) * values.size / (values.size - 1)) ** 2))
+    explained = 1.0 - of_curve / of_mean if np.ptp(values) > 0 else math.nan  # nothing to explain
+    return Prediction(explained, math.sqrt(of_curve / values.size))
+
+
+def foretold(cells: Cells, others: Cells, name: str) -> Floats:
+    """Of other cells, the share explained by the rising curve through all of `cells`, in every seed, (seeds,).
+
+    Compared with the mean of `cells`. NaN for a seed without all cells, or if undecidable.
+    """
+    if not decidable(cells) or not len(others):
+        return np.full(cells.kl.shape[1], np.nan)
+    x, at = (_rises(some, name) for some in (cells, others))
+    found = []
+    for known, wanted in zip(cells.kl.T, others.kl.T, strict=True):
+        missing = np.isnan(known).any() or np.isnan(wanted).any()
+        read = np.full(wanted.size, np.nan) if missing else np.interp(at, *rising(x, known))
+        found.append(1.0 - np.sum((wanted - read) ** 2) / np.sum((wanted - known.mean()) ** 2))
+    return np.array(found)
 
 
 def decidable(cells: Cells) -> bool:
@@ -100,35 +131,23 @@ def decidable(cells: Cells) -> bool:
     return several and len(cells) >= FEWEST_CELLS
 
 
-def per_seed(cells: Cells, name: str, what: Literal["explained", "scatter", "slope"] = "explained") -> Floats:
+def per_seed(cells: Cells, name: str, what: Literal["explained", "scatter"] = "explained") -> Floats:
     """What a variable predicts in every seed, (seeds,); NaN for a seed without all cells, or if undecidable."""
     if not decidable(cells):
         return np.full(cells.kl.shape[1], np.nan)
-    found = [predicted(cells.variables[name], column) for column in cells.kl.T]
+    found = [predicted(_rises(cells, name), column) for column in cells.kl.T]
     return np.array([getattr(one, what) for one in found])
 
 
 def advantage_over(cells: Cells, name: str, other: str) -> Floats:
-    """ln of (scatter about the line in `other`) / (scatter about that in `name`) in every seed: positive if smaller."""
+    """ln of (scatter about the curve in `other`) / (that about the curve in `name`), by seed: positive if smaller."""
     theirs, own = (per_seed(cells, key, "scatter") for key in (other, name))
-    smallest = 1e-12  # of scatter that is rounding
-    return np.asarray(np.log(np.maximum(theirs, smallest) / np.maximum(own, smallest)))
+    return np.asarray(np.log(np.maximum(theirs, SAME) / np.maximum(own, SAME)))
 
 
 def order_agreement(cells: Cells, name: str) -> float:
     """Kendall's tau of the means over seeds with a variable: 1 if they rise together, on whatever curve."""
     return float(kendalltau(cells.variables[name], np.nanmean(cells.kl, axis=1)).statistic)
-
-
-def own_powers(cells: Cells) -> tuple[Floats, Floats]:
-    """ln KL = a + b ln I - c ln dim, fitted to every seed: the powers b and c, (seeds,) each. Collapse says b = c."""
-    size = cells.variables[STATE]
-    information = cells.variables[COLLAPSE] + size
-    design = np.column_stack([np.ones(len(cells)), information, -size])
-    if np.linalg.matrix_rank(design) < 3:
-        raise ValueError("cells: at least two lengths and two sizes of the state are needed")
-    found = np.linalg.pinv(design) @ cells.kl
-    return np.asarray(found[1]), np.asarray(found[2])
 
 
 def exchanged_states(cells: Cells) -> Iterator[float]:
@@ -149,8 +168,13 @@ def exchanged_states(cells: Cells) -> Iterator[float]:
 def chance(cells: Cells, name: str, permutations: int = 2000, seed: int | np.random.Generator = 0) -> float:
     """Probability that cells in random order are explained as well, means over seeds; (1 + hits) / (1 + tries)."""
     random, means = generator(seed), np.nanmean(cells.kl, axis=1)
-    x = cells.variables[name]
+    x = _rises(cells, name)
     found = predicted(x, means).explained
     tries = whole_number(permutations, "permutations", 1)
     hits = sum(predicted(x, random.permutation(means)).explained >= found for _ in range(tries))
     return (1 + hits) / (1 + tries)
+
+
+def _rises(cells: Cells, name: str) -> Floats:
+    """The variable, or minus it where KL is to fall with it: with the size of the state alone."""
+    return -cells.variables[name] if name == STATE else cells.variables[name]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from experiments.gaussians.runs import GaussianRun, Model, Models, Plan, by_seed, of_models
 from lib.information.intervals import seed_mean
-from lib.report.gate import Plateau, Training, plateau_of, usual_budget
+from lib.report.gate import FEWEST, Plateau, Training, plateau_of, usual_budget
 from lib.report.verdicts import judge
 from lib.training.settings import FitSettings
 
@@ -42,21 +42,32 @@ def usual_runs(runs: Iterable[GaussianRun]) -> dict[Model, dict[int, list[Gaussi
 
 
 def plateau(
-    runs: Iterable[GaussianRun], models: Iterable[Model], lengths: Sequence[int], *, logarithms: bool = False
+    runs: Iterable[GaussianRun],
+    models: Iterable[Model],
+    lengths: Sequence[int],
+    *,
+    floor: float | None = None,
+    effect: float | None = None,
 ) -> Plateau:
     """Had these models at these lengths reached what they can, so that a statement on them is one on their memory?
 
     The loss is KL times L: what a sequence of one copy costs above the optimum, in nats. The effect that decides is the
-    range of the mean KL of what is compared, or DEGRADES of the KL of N(0, 1) if that is more, times L. logarithms: for
-    statements about ln KL, of which a small KL may pass in nats and still be off by a factor; loss and effect are then
-    ln KL and the range of its means, and near the optimum is no way through. A model that is not recorded has no
-    training.
+    range of the mean KL of what is compared, or DEGRADES of the KL of N(0, 1) if that is more, times L. A model that is
+    not recorded has no training.
+
+    floor: of a KL, nats per number, for statements about the logarithm of what is more, or of the floor. A KL may pass
+    in nats and still be off by a factor; loss and effect are then these logarithms and the range of their means. Near
+    the optimum is on the floor: a model that is there with every seed has nothing to learn that would count. effect: in
+    the place of that range, where more is compared than is given here.
     """
     of, wanted = list(runs), list(models)
     usual = usual_runs(run for run in of if run.model in wanted and run.length in lengths)
-    scale = math.log if logarithms else float
-    means = [np.mean([scale(run.average) for run in here]) for cells in usual.values() for here in cells.values()]
-    span = float(np.ptp(means)) if means else 0.0
+
+    def scaled(divergence: float) -> float:
+        return divergence if floor is None else math.log(max(divergence, floor))
+
+    means = [np.mean([scaled(run.average) for run in here]) for cells in usual.values() for here in cells.values()]
+    span = effect if effect is not None else float(np.ptp(means)) if means else 0.0
     networks: dict[str, list[Training]] = {}
     effects: dict[str, float] = {}
     for model in wanted:
@@ -64,12 +75,17 @@ def plateau(
             here = [run for run in of if run.measured and (run.model, run.length) == (model, length)]
             name = f"{model}, L = {length}"
             networks[name] = [_training(run) for run in here]
-            if logarithms:
-                networks[name] = [one._replace(loss=math.log(one.loss / length)) for one in networks[name]]
+            if floor is not None:
+                networks[name] = [one._replace(loss=scaled(one.loss / length)) for one in networks[name]]
                 effects |= {name: span} if span > 0 else {}
+                reached = [run.average <= floor for run in usual.get(model, {}).get(length, [])]
+                if len(reached) >= FEWEST and all(reached):
+                    del networks[name]
             elif here:
                 effects[name] = max(span, DEGRADES * float(here[0].result["untrained_divergence"])) * length
-    return plateau_of(networks, effect=effects, optimum=not logarithms)
+    if wanted and len(lengths) and not networks:
+        return Plateau(True, "", f"every network is on the floor of {floor:.2g} nats per number in every seed")
+    return plateau_of(networks, effect=effects, optimum=floor is None)
 
 
 def _training(run: GaussianRun) -> Training:

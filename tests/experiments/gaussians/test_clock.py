@@ -211,28 +211,40 @@ def test_the_state_orders_kl_and_leaves_the_floor_where_it_is_too_small_only_if_
 def test_one_curve_for_all_sizes_is_told_from_kl_that_follows_the_length_alone(
     clocked: list[GaussianRun], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = verdicts(clock.judge_collapse, world(information_over_state), capsys)
-    assert set(said.values()) == {"reduced"}
+    serves = f"Mamba, learned positions: the curve of {clock.COPIES} copies serves {clock.TWICE}"
+    said = verdicts(clock.judge_collapse, world(lambda *cell: 2.5 * information_over_state(*cell)), capsys)
+    assert set(said.values()) == {"reduced"} and serves in said
     said = verdicts(clock.judge_collapse, clocked, capsys)
     assert {said[part] for part in said if "better than length alone" in part} == {"differs"}
+    apart = world(lambda *cell: (0.3 if cell[4] > clock.COPIES else 2.5) * information_over_state(*cell))
+    said = verdicts(clock.judge_collapse, apart, capsys)
+    assert said.pop(serves) == "differs" and set(said.values()) == {"reduced"}
 
 
-def test_a_small_divergence_that_twice_the_budget_quarters_decides_nothing_about_logarithms(
+def test_a_small_divergence_off_the_floor_that_twice_the_budget_lowers_decides_nothing_about_logarithms(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def quartered(run: GaussianRun) -> GaussianRun:
+    def lowered(run: GaussianRun) -> GaussianRun:
         if run.parameters["fit"]["epochs"] < 80 or (run.model.size, run.length) != (clock.MAMBA, min(clock.LENGTHS)):
             return run
-        result = {**run.result, "average_divergence": run.average / 4}
+        result = {**run.result, "average_divergence": run.average / 1.5}
         return GaussianRun(run.model, run.length, run.seed, run.parameters, result, run.version)
 
-    runs = world(lambda *cell: 0.01 * information_over_state(*cell))
-    changed = [quartered(run) for run in runs]
-    of = [clock.network(clock.MAMBA, "none", state) for state in clock.STATES]
-    for some, reached in ((runs, True), (changed, False)):
+    def both(scale: float) -> tuple[list[GaussianRun], list[GaussianRun]]:
+        runs = world(lambda *cell: scale * information_over_state(*cell))
+        return runs, [lowered(run) for run in runs]
+
+    of, least = [clock.network(clock.MAMBA, "none", state) for state in clock.STATES], clock.floor_of_kl()
+    usual, changed = both(2.5)
+    for some, reached in ((usual, True), (changed, False)):
         assert plateau(some, of, clock.LENGTHS).reached  # nats do not tell
-        assert plateau(some, of, clock.LENGTHS, logarithms=True).reached is reached
+        assert plateau(some, of, clock.LENGTHS, floor=least).reached is reached
     assert set(verdicts(clock.judge_collapse, changed, capsys).values()) == {"undecided"}
+    wider = 10 * float(np.log(max(run.average for run in usual) / least))  # where more is compared, more may move
+    assert plateau(changed, of, clock.LENGTHS, floor=least, effect=wider).reached
+    for some in both(0.01):  # on the floor, however far below, with every seed; two seeds are too few
+        assert "on the floor" in plateau(some, of, clock.LENGTHS, floor=least).sentence
+        assert plateau([run for run in some if run.seed < 2], of, clock.LENGTHS, floor=least).reason == UNMET
 
 
 def information_over_state(size: str, positions: str, state: int, length: int, copies: int) -> float:

@@ -17,7 +17,6 @@ from experiments.gaussians.baselines import (
 )
 from experiments.gaussians.runs import EARLY, Model, of_models, plan_of, published_tokens, trained_runs
 from experiments.gaussians.sizes import SIZES as EVERY_SIZE
-from experiments.gaussians.statements.collapse import COLLAPSE, LENGTH
 from lib.processes import HierarchicalGaussian
 from tests.experiments.gaussians.fake_records import COPIES, SIZES, diverged, grid, numbers, record
 
@@ -151,7 +150,9 @@ def test_tables_have_a_row_for_every_model_and_figures_are_drawn_from_part_of_a_
     for draw in (
         lambda panels: gaussian_figures.draw_courses(panels, every, lengths),
         lambda panels: gaussian_figures.draw_averages(panels, every, lines, lambda run: run.average, "KL"),
-        lambda panels: gaussian_figures.draw_collapse(panels, every, [COLLAPSE, LENGTH]),
+        lambda panels: gaussian_figures.draw_collapse(
+            panels, {"none": {8: {}}, "learned": {8: every, 16: every}}, 0.06
+        ),
         lambda panels: gaussian_figures.draw_clocks(panels, {"none": {}, "learned": every}, lines),
         lambda panels: gaussian_figures.draw_information(panels, every, lengths),
         lambda panels: gaussian_figures.draw_restarted(panels[0], every, lengths),

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from experiments.gaussians import tables
 from experiments.gaussians.runs import EARLY, Model, by_seed, of_models, plan_of, trained_runs
 from experiments.gaussians.statements import collapse
-from experiments.gaussians.statements.collapse import COLLAPSE, LENGTH, STATE, cells_of, predicted
+from experiments.gaussians.statements.clock import EXPLAINED
+from experiments.gaussians.statements.collapse import COLLAPSE, LENGTH, STATE, cells_of, predicted, rising
 from experiments.gaussians.statements.length import (
     equal_early_loss,
     equal_early_losses,
@@ -98,21 +99,49 @@ def test_excesses_compare_within_a_family_and_without_variants_of_it() -> None:
     assert equal_early_losses(of_models(trained_runs(records)), "gpt2", 256, 3, lambda run: run.early) == {}
 
 
-@given(st.integers(4, 12), st.integers(0, 1000))
-@settings(max_examples=25)
-def test_left_out_errors_from_leverages_are_those_of_new_fits(n: int, seed: int) -> None:
+def nearest_rising(x: np.ndarray, y: np.ndarray) -> dict[float, float]:
+    """By x, the rising curve nearest to points: at each place the largest, over starts, of the least mean onwards."""
+    places = np.unique(x)
+    inside = lambda first, last: y[(x >= places[first]) & (x <= places[last])].mean()  # noqa: E731
+    last = range(len(places))
+    return {
+        float(place): max(min(inside(first, end) for end in last[k:]) for first in last[: k + 1])
+        for k, place in enumerate(places)
+    }
+
+
+@given(st.integers(4, 10), st.integers(0, 1000), st.booleans())
+@settings(max_examples=40)
+def test_cells_are_read_off_the_nearest_rising_curve_through_the_others(n: int, seed: int, ties: bool) -> None:
     random = np.random.default_rng(seed)
     x, y = random.normal(size=(2, n))
-    of_line, of_mean = 0.0, 0.0
+    x = np.round(2 * x) / 2 if ties else x
+    x[0] += 7.0  # no constant, and an end to read beyond
+    of_curve, of_mean = 0.0, 0.0
     for place in range(n):
         others = np.arange(n) != place
-        slope, offset = np.polyfit(x[others], y[others], 1)
-        of_line += (y[place] - slope * x[place] - offset) ** 2
+        curve = nearest_rising(x[others], y[others])
+        known, found = rising(x[others], y[others])
+        assert dict(zip(known.tolist(), found.tolist(), strict=True)) == pytest.approx(curve)
+        below, above = [at for at in curve if at <= x[place]], [at for at in curve if at >= x[place]]
+        one, other = max(below, default=min(curve)), min(above, default=max(curve))
+        share = (x[place] - one) / (other - one) if one < x[place] < other else 0.0
+        ends = curve[one if below else other], curve[other if above else one]
+        of_curve += (y[place] - (1 - share) * ends[0] - share * ends[1]) ** 2
         of_mean += (y[place] - y[others].mean()) ** 2
     found = predicted(x, y)
-    assert found.explained == pytest.approx(1 - of_line / of_mean, rel=1e-6)
-    assert found.scatter == pytest.approx(np.sqrt(of_line / n), rel=1e-6)
-    assert found.slope == pytest.approx(np.polyfit(x, y, 1)[0])
+    assert found.explained == pytest.approx(1 - of_curve / of_mean, rel=1e-6, abs=1e-9)
+    assert found.scatter == pytest.approx(np.sqrt(of_curve / n), rel=1e-6)
+
+
+def test_a_curve_of_any_rising_shape_explains_and_one_that_falls_does_not() -> None:
+    x = np.linspace(0, 1, 12)
+    for shape in (x, np.exp(4 * x), np.maximum(x, 0.5), np.tanh(9 * (x - 0.5)), np.where(x < 0.5, 0.0, 1.0)):
+        assert predicted(x, shape).explained > 0.75 and predicted(x, -shape).explained < 1e-9
+    with pytest.raises(ValueError, match="n >= 1"):
+        rising([], [])
+    with pytest.raises(ValueError, match=r"\(2,\) and \(3,\)"):
+        rising([1, 2], [1, 2, 3])
 
 
 def test_prediction_is_refused_for_too_few_cells_and_for_a_constant() -> None:
@@ -121,6 +150,7 @@ def test_prediction_is_refused_for_too_few_cells_and_for_a_constant() -> None:
     with pytest.raises(ValueError, match="constant"):
         predicted([1, 1, 1, 1], [1, 2, 3, 4])
     assert predicted(np.arange(5), [1, 1.001, 1, 0.999, 1]).explained < 0.5
+    assert np.isnan(predicted(np.arange(4), [1, np.nan, 2, 3]).explained)
 
 
 def mamba_cells(power_of_information: float, power_of_state: float, noise: float = 0.02) -> collapse.Cells:
@@ -133,14 +163,11 @@ def mamba_cells(power_of_information: float, power_of_state: float, noise: float
     return cells_of(of_models(trained_runs(grid(law, SIZES[2:5], noise=noise))), 3)
 
 
-def test_a_planted_collapse_has_its_powers_and_is_explained_by_true_states_alone() -> None:
+def test_a_planted_collapse_is_explained_by_true_states_alone() -> None:
     cells = mamba_cells(0.5, 0.5)
     assert len(cells) == 9
-    b, c = collapse.own_powers(cells)
-    assert np.allclose(b, 0.5, atol=0.06) and np.allclose(c, 0.5, atol=0.06)
     explained = collapse.per_seed(cells, COLLAPSE)
-    assert (explained > 0.97).all()
-    assert (collapse.per_seed(cells, COLLAPSE, "slope") > 0.4).all()
+    assert (explained > 0.9).all()
     wrong = list(collapse.exchanged_states(cells))
     assert len(wrong) == 5 and max(wrong) < 0.9
     assert (collapse.advantage_over(cells, COLLAPSE, LENGTH) > 0.5).all()
@@ -150,14 +177,44 @@ def test_a_planted_collapse_has_its_powers_and_is_explained_by_true_states_alone
     assert collapse.chance(mamba_cells(0, 0), COLLAPSE, 200) > 0.02
 
 
-def test_other_powers_are_found_and_lengths_or_states_alone_are_told_from_a_collapse() -> None:
-    b, c = collapse.own_powers(mamba_cells(0.8, 0.2))
-    assert np.allclose(b, 0.8, atol=0.06) and np.allclose(c, 0.2, atol=0.06)
+def test_the_floor_hides_what_lies_below_it_and_a_collapse_above_it_is_still_one() -> None:
+    law = lambda size, layers: lambda places: 0.3 * (size == "mamba-2x32" and layers == 5) + 1e-4 * layers**9  # noqa: E731
+    models = of_models(trained_runs(grid(law, SIZES[2:5], noise=0.5)))
+    above = cells_of(models, 3, floor=1e4)
+    assert np.array_equal(above.kl, np.full((9, 3), np.log(1e4)))
+    assert np.isnan(collapse.per_seed(above, COLLAPSE)).all()  # nothing to explain
+    whole = cells_of(models, 3)
+    half = float(np.exp(np.median(whole.kl)))
+    assert np.array_equal(cells_of(models, 3, floor=half).kl, np.maximum(whole.kl, np.log(half)))
+    planted = mamba_cells(0.5, 0.5)
+    cut = collapse.Cells(planted.keys, np.maximum(planted.kl, np.median(planted.kl)), planted.variables)
+    assert (collapse.per_seed(cut, COLLAPSE) > EXPLAINED).all()
+
+
+def test_the_curve_of_some_cells_foretells_others_or_does_not() -> None:
+    cells = mamba_cells(0.5, 0.5)
+    order = np.argsort(cells.variables[COLLAPSE])
+    known, held = order[::2], order[1::2]
+
+    def part(places: np.ndarray, factor: float = 1.0) -> collapse.Cells:
+        variables = {name: values[places] for name, values in cells.variables.items()}
+        return collapse.Cells([cells.keys[k] for k in places], np.log(factor) + cells.kl[places], variables)
+
+    assert (collapse.foretold(part(known), part(held), COLLAPSE) > 0.9).all()
+    assert (collapse.foretold(part(known), part(held, 5.0), COLLAPSE) < 0.75).all()
+    missing = part(held)
+    missing.kl[0, 1] = np.nan
+    assert np.isnan(collapse.foretold(part(known), missing, COLLAPSE)).tolist() == [False, True, False]
+    assert np.isnan(collapse.foretold(part(known), cells_of({}, 3), COLLAPSE)).all()
+    assert np.isnan(collapse.foretold(cells_of({}, 3), part(held), COLLAPSE)).all()
+
+
+def test_lengths_or_states_alone_are_told_from_a_collapse() -> None:
     length, state = mamba_cells(0.8, 0), mamba_cells(0, 0.8)
     assert (collapse.advantage_over(length, COLLAPSE, LENGTH) < 0).all()
     assert (collapse.advantage_over(state, COLLAPSE, STATE) < 0).all()
-    assert (collapse.per_seed(length, LENGTH) > 0.97).all()
-    assert (collapse.per_seed(state, STATE) > 0.97).all()
+    assert (collapse.per_seed(length, LENGTH) > 0.9).all()
+    assert (collapse.per_seed(state, STATE) > 0.9).all()
 
 
 def test_a_grid_with_one_size_or_few_cells_decides_nothing() -> None:
@@ -167,5 +224,3 @@ def test_a_grid_with_one_size_or_few_cells_decides_nothing() -> None:
     nothing = cells_of({}, 3)
     assert not collapse.decidable(nothing) and len(nothing) == 0
     assert "too few" in tables.collapse_table(nothing, 5, 0)
-    with pytest.raises(ValueError, match="two sizes"):
-        collapse.own_powers(one)
