@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -118,7 +119,8 @@ def draw_sizes(panels: Sequence[Axes], networks: Networks) -> None:
 def draw_equal_early(axes: Axes, ladders: Sequence[Networks]) -> None:
     """Early minus late NLL against early NLL: a line for each ladder of rungs, a marker for every seed."""
     styles = styles_of(next(iter(rungs)) for rungs in ladders if rungs)
-    for rungs in ladders:
+    sides: list[dict[str, Any]] = [{"xytext": (5, 3), "ha": "left"}, {"xytext": (-4, -9), "ha": "right"}]
+    for rungs, side in zip(ladders, itertools.cycle(sides), strict=False):
         if not rungs:
             continue
         style = styles[next(iter(rungs))]
@@ -131,9 +133,10 @@ def draw_equal_early(axes: Axes, ladders: Sequence[Networks]) -> None:
         name = next(iter(rungs)).name
         axes.plot(*zip(*every, strict=True), **style | {"linestyle": "none"}, label=name)
         for runs, (early, gained) in zip(rungs.values(), means, strict=True):
-            axes.annotate(
-                f"{runs[0].tokens / 1e6:.1f}", (early, gained), (5, 3), textcoords="offset points", fontsize=8
-            )
+            millions = runs[0].tokens / 1e6
+            words = f"{millions:.0f}" if millions >= 10 else f"{millions:.1f}"
+            axes.annotate(words, (early, gained), **side, textcoords="offset points", fontsize=8)
+    axes.margins(x=0.08)
     axes.set(xlabel="early " + NLL, ylabel="early minus late (nats per token)")
     if axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize=8)

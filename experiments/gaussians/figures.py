@@ -176,50 +176,45 @@ def draw_courses(panels: Sequence[Axes], models: Models, lengths: Sequence[int])
     legend_above(panels, models)
 
 
-def draw_collapse(panels: Sequence[Axes], by_clock: Mapping[str, Mapping[int, Models]], floor: float) -> None:
+def draw_collapse(
+    panels: Sequence[Axes],
+    by_clock: Mapping[str, Mapping[int, Models]],
+    curves: Mapping[str, collapse.Cells],
+    floor: float,
+) -> None:
     """KL against information per number of the state, a panel for each clock: the models of each number of copies.
 
-    Every seed a marker, larger ones for longer sequences, which have a colour each; lines join the means of a length
-    over the states. Grey: the floor, and the rising curve through the means of the first number of copies.
+    Every seed a marker, larger ones for longer sequences; lines join the means of a length over the states. Grey: the
+    floor, and the rising curve through the means of the cells of `curves`, which may be empty.
     """
-    groups = {(copies, length) for shown in by_clock.values() for copies, models in shown.items()
-              for by_length in models.values() for length in by_length}  # fmt: skip
-    styles = dict(zip(sorted(groups), figures.ordered_styles(len(groups)), strict=True))
-    for axes, (clock, shown) in zip(panels, by_clock.items(), strict=True):
-        for place, (copies, models) in enumerate(shown.items()):
-            lengths = sorted({length for by_length in models.values() for length in by_length})
-            if place == 0 and models:
-                cells = collapse.cells_of(
-                    models,
-                    1 + max(run.seed for each in models.values() for runs in each.values() for run in runs),
-                    floor,
-                )
-                x, y = collapse.rising(cells.variables[collapse.COLLAPSE], np.nanmean(cells.kl, axis=1))
-                axes.plot(np.exp(x), np.exp(y), color="#888888", linestyle="-", linewidth=2.5, alpha=0.5, zorder=1)
-            for length in lengths:
-                style, size = styles[copies, length], 1.5 + np.log2(length) / 2
-                runs = [by_length[length] for by_length in models.values() if length in by_length]
-                points = [(run.information / run.state(), run.average) for several in runs for run in several]
-                axes.plot(
-                    *zip(*points, strict=True),
-                    **{**style, "linestyle": "none", "markerfacecolor": "none", "markersize": size},
-                )
-                means = sorted(
-                    (some[0].information / some[0].state(), np.mean([run.average for run in some])) for some in runs
-                )
-                axes.plot(*zip(*means, strict=True), **{**style, "marker": "", "linewidth": 0.9})
+    groups: dict[tuple[int, int], dict[str, list[Sequence[GaussianRun]]]] = {}
+    for clock, shown in by_clock.items():
+        for copies, models in shown.items():
+            for length, runs in ((length, runs) for found in models.values() for length, runs in found.items()):
+                groups.setdefault((length, copies), {}).setdefault(clock, []).append(runs)
+    looks = figures.ordered_styles(len(groups))
+    for axes, clock in zip(panels, by_clock, strict=True):
+        if cells := curves[clock]:
+            x, y = collapse.rising(cells.variables[collapse.COLLAPSE], np.nanmean(cells.kl, axis=1))
+            axes.plot(np.exp(x), np.exp(y), color="#888888", linestyle="-", linewidth=2.5, alpha=0.5, zorder=1)
         axes.axhline(floor, color="#888888", linestyle=":", linewidth=0.9)
         axes.set(xlabel=f"{clock}\n{collapse.COLLAPSE} (nats per number)")
+    for ((length, copies), by_panel), style in zip(sorted(groups.items()), looks, strict=True):
+        seeds = {**style, "linestyle": "none", "markerfacecolor": "none", "markersize": 1.5 + np.log2(length) / 2}
+        for axes, clock in zip(panels, by_clock, strict=True):
+            means = []
+            for runs in by_panel.get(clock, []):
+                place = runs[0].information / runs[0].state()
+                axes.plot([place] * len(runs), [run.average for run in runs], **seeds)
+                means.append((place, np.mean([run.average for run in runs])))
+            axes.plot(*np.reshape(sorted(means), (-1, 2)).T, **{**style, "marker": "", "linewidth": 0.9})
+        panels[0].plot([], [], **{**seeds, "linestyle": style["linestyle"]}, label=f"$L$ = {length}, {copies} copies")
+    for axes in panels:
         logarithmic(axes, "x")
     logarithmic(panels[0], "y")
     panels[0].set_ylabel(LOSS)
-    handles = [
-        Line2D([], [], **{**style, "markersize": 1.5 + np.log2(length) / 2, "markerfacecolor": "none"},
-               label=f"$L$ = {length}, {copies} copies")
-        for (copies, length), style in styles.items()
-    ]  # fmt: skip
-    if handles:
-        panels[0].figure.legend(handles=handles, loc="outside upper center", ncols=2, fontsize=8)
+    if groups:
+        panels[0].figure.legend(loc="outside upper center", ncols=2, fontsize=8)
 
 
 def styles_of(models: Iterable[Model]) -> Iterator[dict[str, Any]]:

@@ -21,7 +21,7 @@ from lib.models.kernels.embedding import refuse_unknown, token_vectors
 from lib.models.states import State, is_like, read, shapes_of
 
 PLACEMENTS = ("pre", "post")
-DRAWING = threading.RLock()  # held by whoever draws from torch's global generator, of which threads have but one
+_DRAWING = threading.RLock()  # held by whoever draws from torch's global generator, of which threads have but one
 
 
 class Module(nn.Module):  # type: ignore[misc]
@@ -199,9 +199,9 @@ def glorot_linear(inputs: int, outputs: int, bias: bool = True) -> Any:
 
 @contextlib.contextmanager
 def seeded(seed: int | np.random.Generator) -> Iterator[None]:
-    """Draw initial weights from a seed of their own; torch's global generator comes out as it went in."""
+    """Draw initial weights, or dropout, from a seed of their own; torch's global generator comes out as it went in."""
     number = int(generator(seed).integers(2**63))
-    with DRAWING, torch.random.fork_rng(devices=[]):
+    with _DRAWING, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(number)
         yield
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from tqdm.auto import tqdm
 
+from lib.checks import whole_number
 from lib.runs.definition import Run
 from lib.runs.forecast import Clock
 from lib.runs.store import Store
@@ -33,13 +34,14 @@ def run_together(
     from lib.training.graphs import Together
     from lib.training.settings import matrix_products
 
-    outcome, clock = Outcome(), Clock(costs or {}, max(count, 1))
+    size = whole_number(count, "count", 1)
+    outcome, clock = Outcome(), Clock(costs or {}, size)
     # each run sets how products are rounded, and sets it back: around all of them, so that none does so under another
     with tqdm(total=len(runs), unit="run", desc="sweep") as bar, matrix_products("float32"):
         tell_time(bar, clock)
-        for start in range(0, len(runs), max(count, 1)):
-            chosen = runs[start : start + count] if count > 0 else runs
-            group = Together(min(count, len(chosen)))
+        for start in range(0, len(runs), size):
+            chosen = runs[start : start + size]
+            group = Together(len(chosen))
 
             def one(run: Run, group: Together = group) -> tuple[str, str, str]:
                 with group.member():

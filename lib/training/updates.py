@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lib.models.base import DRAWING
+from lib.models.base import seeded
 from lib.training import graphs
 from lib.training.settings import FitSettings
 from lib.training.tasks import NOISE, CarryingTask, Task
@@ -160,6 +160,5 @@ def _noise(model: Any, seed: int, step: int) -> Iterator[None]:
     if not getattr(model, "dropout", 0.0):
         yield
         return
-    with DRAWING, torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(int(np.random.default_rng([seed, step, NOISE]).integers(2**63)))
+    with seeded(np.random.default_rng([seed, step, NOISE])):
         yield

@@ -160,7 +160,7 @@ def clock_records(share: Share, gain: float = 1.0, worse: float = 1.2, noise: fl
         size, layers, changes, fit = asked["size"], asked["layers"], asked["model"], asked["fit"]
         twice = changes["positions"] == "none" or asked["copies"] == 16  # at 80 epochs, by one of 160
         gated = (size, layers) == ("mamba-2x32", 4) and twice
-        most = 320 if (asked["copies"], changes.get("size")) == (16, 16) else 160  # at 160, by one of 320
+        most = 640 if (asked["copies"], changes.get("size")) == (16, 16) else 160  # at 320, by one of 640
         if fit["epochs"] > (most if gated else 80):
             continue
         level = baselines(layers, windows=()).independent.mean()

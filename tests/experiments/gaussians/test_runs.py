@@ -17,6 +17,7 @@ from experiments.gaussians.baselines import (
 )
 from experiments.gaussians.runs import EARLY, Model, of_models, plan_of, published_tokens, trained_runs
 from experiments.gaussians.sizes import SIZES as EVERY_SIZE
+from experiments.gaussians.statements.collapse import cells_of
 from lib.processes import HierarchicalGaussian
 from tests.experiments.gaussians.fake_records import COPIES, SIZES, diverged, grid, numbers, record
 
@@ -147,11 +148,12 @@ def test_tables_have_a_row_for_every_model_and_figures_are_drawn_from_part_of_a_
         assert len(lines) == 2 + 3 and len({line.count("|") for line in lines}) == 1
     assert gaussian_tables.restarted_table(every, lengths).count("\n") == 1 + 5
     lines = [baselines(2), baselines(3)]
+    curves = {"none": cells_of({}, 2), "learned": cells_of(every, 2)}
     for draw in (
         lambda panels: gaussian_figures.draw_courses(panels, every, lengths),
         lambda panels: gaussian_figures.draw_averages(panels, every, lines, lambda run: run.average, "KL"),
         lambda panels: gaussian_figures.draw_collapse(
-            panels, {"none": {8: {}}, "learned": {8: every, 16: every}}, 0.06
+            panels, {"none": {8: {}}, "learned": {8: every, 16: every}}, curves, 0.06
         ),
         lambda panels: gaussian_figures.draw_clocks(panels, {"none": {}, "learned": every}, lines),
         lambda panels: gaussian_figures.draw_information(panels, every, lengths),
