@@ -7,19 +7,22 @@ what was reached, it needs no plateau.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from experiments.gaussians.runs import GaussianRun, Model, by_seed
+from experiments.gaussians.statements.collapse import COLLAPSE, Cells, foretold
 from experiments.gaussians.statements.length import Floats, judge_means, plateau, relative, usual_runs
 from lib.information.intervals import Interval, seed_mean
 from lib.report.claims import joined
 from lib.report.gate import Plateau
 from lib.report.verdicts import FEWEST_SEEDS, decide, judge
 
+STEPS = 11  # from the floor to what was reached
 SURE = "needs no plateau: it is so for every KL from 0 to what was reached, where a network has none"
 
 
@@ -66,6 +69,20 @@ def share_left(runs: Iterable[GaussianRun], model: Model, length: int, seeds: in
         if run.seed < seeds:
             reached[1, run.seed] = min(reached[1, run.seed], relative(run))  # NaN stays
     return Range(measured, 0.0 * reached, reached)
+
+
+def served(cells: Cells, others: Cells, free: Sequence[bool], floor: float) -> Range:
+    """What the curve of `cells` explains of others, and the least and the most of it if those that are free were lower.
+
+    A cell that is free has a ln KL between `floor` and what was reached; others have what was reached.
+    """
+    measured = foretold(cells, others, COLLAPSE)
+    found = [measured]
+    for left in itertools.product(*(np.linspace(0, 1, STEPS) if one else (1.0,) for one in free)):
+        lower = floor + np.reshape(left, (-1, 1)) * (others.kl - floor)
+        found.append(foretold(cells, replace(others, kl=lower), COLLAPSE))
+    low, high = np.min(found, axis=0), np.max(found, axis=0)
+    return Range(measured, np.array([low, low]), np.array([high, high]))
 
 
 def judge_ranges(claim: str, cases: Mapping[Any, Range], *, plateau: Plateau, note: str = "", **asked: Any) -> str:

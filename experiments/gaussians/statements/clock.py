@@ -14,7 +14,7 @@ import numpy as np
 
 from experiments.gaussians.baselines import baselines, numbers_needed
 from experiments.gaussians.runs import EARLY, GaussianRun, Model, Models, by_seed, model_of
-from experiments.gaussians.statements.bounds import Range, judge_ranges, share_left
+from experiments.gaussians.statements.bounds import Range, judge_ranges, served, share_left
 from experiments.gaussians.statements.collapse import (
     COLLAPSE,
     LENGTH,
@@ -22,7 +22,6 @@ from experiments.gaussians.statements.collapse import (
     Cells,
     advantage_over,
     cells_of,
-    foretold,
     per_seed,
 )
 from experiments.gaussians.statements.length import (
@@ -264,10 +263,20 @@ def judge_collapse(runs: Sequence[GaussianRun], profile: str) -> None:
             more, longest = mamba_cells(runs, clock, TWICE), [max(LENGTHS)]
             means = [row.mean() for some in (cells, more) for row in some.kl]
             effect = float(np.ptp(means)) if means else None
-            both = all_ways(gate, plateau(_eight(runs, TWICE), of, longest, floor=least, effect=effect))
-            judge_means("l2m-collapse", {"explained": foretold(cells, more, COLLAPSE)}, at_least=EXPLAINED,
-                        part=f"Mamba, {words}: the curve of {COPIES} copies serves {TWICE}", plateau=both,
-                        explanation="they lie apart from it", note="share of ln KL explained", **said)  # fmt: skip
+            own = {one: plateau(_eight(runs, TWICE), [one], longest, floor=least, effect=effect) for one in of}
+            free = [gate.reached and not own[model].reached for model, _ in more.keys]
+            explained = served(cells, more, free, math.log(least))
+            said |= {
+                "at_least": EXPLAINED,
+                "plateau": all_ways(gate, *own.values()),
+                "note": "share of ln KL explained",
+            }
+            said |= {"part": f"Mamba, {words}: the curve of {COPIES} copies serves {TWICE}"}
+            said |= {"explanation": "they lie apart from it"}
+            if any(free):
+                judge_ranges("l2m-collapse", {"explained": explained}, **said)
+            else:
+                judge_means("l2m-collapse", {"explained": explained.measured}, **said)
 
 
 def floor_of_kl() -> float:

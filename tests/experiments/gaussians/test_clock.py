@@ -221,6 +221,36 @@ def test_one_curve_for_all_sizes_is_told_from_kl_that_follows_the_length_alone(
     assert said.pop(serves) == "differs" and set(said.values()) == {"reduced"}
 
 
+@pytest.mark.parametrize(("state", "serves"), [(16, "reduced"), (1, "undecided")])
+def test_of_twice_as_many_copies_a_cell_that_still_falls_may_not_change_the_answer(
+    state: int, serves: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The largest state is near the floor, where little can change; the smallest lies far from it."""
+
+    def falling(run: GaussianRun) -> GaussianRun:
+        asked, fit = run.parameters, run.parameters["fit"]
+        longer = {16: 640, 1: 160}[state]
+        if (asked["copies"], asked["model"].get("size"), fit["epochs"]) != (clock.TWICE, state, longer):
+            return run
+        result = {**run.result, "average_divergence": run.average / 3}
+        return GaussianRun(run.model, run.length, run.seed, run.parameters, result, run.version)
+
+    def share(size: str, positions: str, numbers: int, length: int, copies: int) -> float:
+        x = (2 * information_over_state(size, positions, numbers, length, copies)) ** 2
+        return min(0.9, 0.03 * (x / 0.17) ** 2) if x > 0.17 else 0.02  # on the floor, and a curve that leaves it
+
+    runs = world(share)
+    part = f"Mamba, learned positions: the curve of {clock.COPIES} copies serves {clock.TWICE}"
+    assert verdicts(clock.judge_collapse, runs, capsys)[part] == "reduced"
+    of = [clock.network(clock.MAMBA, "learned", state)]
+    changed = [falling(run) for run in runs]
+    wide = [run for run in changed if run.parameters["copies"] == clock.TWICE]
+    assert not plateau(wide, of, [256], floor=clock.floor_of_kl()).reached
+    assert verdicts(clock.judge_collapse, changed, capsys)[part] == serves
+    unsettled = world(share, gain=3.0)  # nor is the curve itself
+    assert verdicts(clock.judge_collapse, unsettled, capsys)[part] == "undecided"
+
+
 def test_a_small_divergence_off_the_floor_that_twice_the_budget_lowers_decides_nothing_about_logarithms(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
