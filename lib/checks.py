@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+# of floats that know a sum of probabilities less well than 1e-9
+_EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 _ASYMMETRY = 1e-8  # in units of correlation; covariances computed by different routes differ far less
 
 
@@ -69,6 +71,12 @@ def plain_array(values: Any, name: str) -> NDArray[Any]:
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{name}: an array of numbers, no ragged list, is allowed, got {values!r}") from error
     return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def sum_tolerance(probabilities: Any, name: str) -> float:
+    """How far from one their sum may be: 1e-9, or four epsilon of the narrower floats that they are given as."""
+    kind = probabilities.dtype if hasattr(probabilities, "detach") else plain_array(probabilities, name).dtype
+    return max(1e-9, 4.0 * _EPSILON.get(str(kind).removeprefix("torch."), 0.0))
 
 
 def checked_covariance(covariance: ArrayLike) -> NDArray[np.float64]:

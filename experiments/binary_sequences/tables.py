@@ -118,7 +118,10 @@ def method_table(found: Mapping[Network, Trainings], optimum: float) -> str:
         ("seeds", lambda row: len(row[2])),
         ("epochs", lambda row: span([len(run.result["validation_losses"]) for run in row[2]], "d")),
         ("excess (nats per sequence)", lambda row: span([above(run, optimum) for run in row[2]], ".2g")),
-        ("on the training set", lambda row: span([SYMBOLS * (run.training_loss - optimum) for run in row[2]], ".2f")),
+        (
+            "training loss of the last pass less the same optimum",
+            lambda row: span([SYMBOLS * (run.training_loss - optimum) for run in row[2]], ".2f"),
+        ),
         (r"fitted $\xi$", lambda row: span([run.measured.xi for run in row[2]], ".0f")),
     ]
     return table(columns, rows)

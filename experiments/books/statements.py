@@ -171,8 +171,12 @@ def ideal_gain(amplitude: float, exponent: float, early: tuple[int, int], late: 
         I_{L/2; L} = A L^beta  =>  H(L) = h L + a L^beta,  a = A / (2^(1 - beta) - 1)
 
     and the mean over the tokens that follow k + 1 .. l others is (H(l + 1) - H(k + 1)) / (l - k). early, late: first
-    and last number of tokens seen. L2M (2025), Eq. A.4; for a stationary process.
+    and last number of tokens seen. L2M (2025), Eq. A.4; for a stationary process. Raises ValueError unless 0 < exponent
+    < 1 and each first is at most its last.
     """
+    if not 0 < exponent < 1 or early[0] > early[1] or late[0] > late[1]:
+        asked = "an exponent between 0 and 1 and ranges (first, last) are allowed"
+        raise ValueError(f"{asked}, got {exponent!r}, {early!r} and {late!r}")
     scale = amplitude / (2.0 ** (1.0 - exponent) - 1.0)
 
     def mean(first: int, last: int) -> float:

@@ -97,11 +97,13 @@ def linear_state_information(layers: int, copies: int, sizes: Iterable[float]) -
     """The most that a linear state of so many numbers can tell about the second half of all copies, nats.
 
     It keeps the largest canonical pairs: m numbers are shared evenly among the copies, and m / copies of them add up
-    their information, in between linearly. Raises ValueError for copies below 1, and sizes that are no numbers.
+    their information, in between linearly. Raises ValueError for copies below 1, and sizes that are no numbers >= 0.
     """
     copies = whole_number(copies, "copies", 1)
     total = np.concatenate([[0.0], np.cumsum(canonical_information(layers))])
     each = real_array(list(sizes), "sizes") / copies
+    if not np.all(each >= 0):
+        raise ValueError(f"sizes: numbers >= 0 are allowed, got {sizes!r}")
     return np.asarray(copies * np.interp(each, np.arange(total.size), total))
 
 

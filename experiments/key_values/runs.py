@@ -77,7 +77,7 @@ class FactRun:
         """Its budget, and the excess of a document, nats; NaN if nothing was measured."""
         fit = FitSettings(**self.parameters["fit"])
         loss = self.excess * self.pairs if self.measured else np.nan
-        return Training(self.seed, fit.epochs, fit.learning_rate, loss, self.version)
+        return Training(self.seed, fit.epochs, fit.learning_rate, loss, self.version, not self.diverged)
 
     @property
     def updates(self) -> int:

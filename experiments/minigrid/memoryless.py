@@ -80,9 +80,11 @@ def without_memory(name: str, chances: Iterable[float] = CHANCES) -> tuple[float
     """The best of the chances, and the expected return of `look_back` with it, over all grids that can be drawn.
 
     Cue, ends and the cell of the start make 4 (size - 3) grids, all as likely: the expectation is exact. Raises
-    ValueError for a place other than those of Memory.
+    ValueError for a place other than those of Memory and for chances that are none.
     """
     tried = tuple(chances)
+    if not tried or not all(0 <= chance <= 1 for chance in tried):
+        raise ValueError(f"chances: one or more probabilities from 0 to 1 are allowed, got {tried}")
     returns = [[_expected(name, seed, chance) for chance in tried] for seed in all_grids(name)]
     means = np.mean(returns, axis=0)
     return tried[int(means.argmax())], float(means.max())

@@ -93,9 +93,11 @@ def memorise(z: Numbers, y: Numbers) -> TwoLayers:
 def memorise_sequences(sequences: Any, y: Any, direction: Any) -> TwoLayerSSM:
     """The same for sequences (N, n, m), which are told apart by z = sum_s direction_s . x_{n-s}, direction (n, m).
 
-    At most 4 ceil(sqrt N) + n - 1 neurons. Raises ValueError where two sequences have the same z.
+    At most 4 ceil(sqrt N) + n - 1 neurons. Raises ValueError for other shapes and where two sequences have the same z.
     """
     x, g = rationals(sequences), rationals(direction)
+    if x.ndim != 3 or g.shape != x.shape[1:]:
+        raise ValueError(f"sequences (N, n, m), direction (n, m) are allowed, got {x.shape} and {g.shape}")
     layers = memorise((x[:, ::-1] * g).sum(axis=(1, 2)), rationals(y))
     register, readers = len(g) - 1, len(layers.b)
     A = np.full((register + readers, register + readers), Fraction(0))

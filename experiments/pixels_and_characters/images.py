@@ -90,7 +90,8 @@ def idx(data: bytes, axes: int, what: str) -> Bytes:
 
 
 def bars(n: int, seed: int) -> Labelled:
-    """Images of one bright bar, four pixels wide, on noise: class c of ten, upright (c < 5) or not, at 5 c mod 25.
+    """Images of one bright bar, four pixels wide, on noise: class c of ten, lying (c < 5) or
+    upright, at 5 c mod 25 plus 0 to 2.
 
     They stand in where what is shown is that everything runs; nobody's digits are needed.
     """

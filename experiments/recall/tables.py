@@ -126,7 +126,7 @@ def table_of_choices(
 
 
 def table_of_transfer(runs: Iterable[RecallRun]) -> str:
-    """Networks that succeeded at one delay, tested at longer ones: per cent of right symbols, seeds averaged."""
+    """Networks that succeeded at one delay, tested at longer ones: per cent of right symbols, smallest to largest."""
     cells: dict[tuple[str, int], list[RecallRun]] = {}
     for run in runs:
         if run.succeeded and run.result.get("transfer") and not run.variant:

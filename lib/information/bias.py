@@ -54,7 +54,8 @@ def independence_bias(
     B = sum_ij p_i q_j E1(k N p_i q_j) - sum_i p_i E1(k N p_i) - sum_j q_j E1(k N q_j),
 
     k as in `poisson_entropy_bias`. It needs no pairs, only how frequent the symbols are and how many pairs will be
-    counted: it is the constant C of L2M (A.17) where nothing else is in it.
+    counted: it is the constant C of L2M (A.17) where nothing else is in it. Under Poisson sampling, as there; counting
+    exactly `samples` pairs finds about 1/(2 samples) more, which is most of it where every cell is well sampled.
 
     first, second: distributions of the two symbols, each >= 0 with sum 1. ValueError for other values. O(distinct
     values of `first` times those of `second`).

@@ -43,7 +43,7 @@ def gaussian_mutual_information(covariance: npt.ArrayLike, first: npt.ArrayLike,
         return 0.0
     # The singular values are found at unit scale: the algorithm squares entries, which would underflow near 1e-150.
     correlations = np.minimum(svdvals(whitened / scale) * scale, 1 - np.finfo(np.float64).eps / 2)
-    return float(-0.5 * np.sum(np.log1p(-(correlations**2))))
+    return float(-0.5 * np.sum(np.log1p(-(correlations**2)))) + 0.0  # no minus zero
 
 
 def bipartite_mutual_information(covariance: npt.ArrayLike, split: int | None = None) -> float:
@@ -92,7 +92,9 @@ def _checked_indices(indices: npt.ArrayLike, size: int, what: str) -> npt.NDArra
 
 
 def checked_split(split: int | None, length: int) -> int:
-    """The split, half by default; ValueError unless a whole number in 1 .. length - 1."""
+    """The split, half by default; ValueError unless a whole number in 1 .. length - 1, and for a length below 2."""
+    if length < 2:
+        raise ValueError(f"two variables or more are allowed, got {length}")
     cut = plain_array(length // 2 if split is None else split, "split")
     if cut.ndim or cut.dtype.kind not in "iuf" or not 0 < cut < length or cut != np.floor(cut):
         raise ValueError(f"split: a whole number 0 < split < {length} is allowed, got {cut.tolist()!r}")

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
+from lib.checks import real_array
+
 CONFIDENCE = 0.95
 
 
@@ -58,9 +60,14 @@ UNKNOWN = Interval(math.nan, math.nan, math.nan)
 def seed_mean(values: npt.ArrayLike, confidence: float = CONFIDENCE) -> Interval:
     """Mean over seeds with Student's interval, which takes them as independent and normal; without one below two seeds.
 
-    values: one for each seed; NaN stands for a run that is missing.
+    values: one for each seed; NaN stands for a run that is missing. ValueError for infinite values, for more than one
+    dimension, and unless 0 < confidence < 1.
     """
-    given = np.asarray(values, dtype=np.float64)
+    given = real_array(values, "values")
+    if given.ndim != 1 or np.isinf(given).any():
+        raise ValueError(f"values: a finite number for every seed, NaN where it is missing, is allowed, got {values!r}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence: more than 0 and less than 1 is allowed, got {confidence!r}")
     known = given[~np.isnan(given)]
     value, reach = float(known.mean()) if known.size else math.nan, math.nan
     if known.size > 1:
@@ -97,7 +104,7 @@ def percentiles(value: float, replicates: npt.ArrayLike, form: str = ".3g") -> I
     """
     given = np.asarray(replicates, dtype=np.float64)
     known = given[np.isfinite(given)]
-    if not math.isfinite(value) or known.size < 0.975 * given.size:
+    if not math.isfinite(value) or known.size < 0.975 * given.size or not known.size:
         return Interval(value, math.nan, math.nan, form=form)
     return Interval(value, *map(float, np.quantile(known, [0.025, 0.975])), form=form)
 

@@ -31,6 +31,8 @@ def pair_counts(sequences: npt.ArrayLike, lag: int) -> npt.NDArray[np.int64]:
     symbols in increasing order: (K, K). Raises ValueError as `auto_mutual_information` does. O(N log N + K^2).
     """
     rows = checked_sequences(sequences)
+    if np.ndim(lag):
+        raise ValueError(f"lag: one whole number 0 <= lag < {rows.shape[1]} is allowed, got {lag!r}")
     step = int(checked_lags([lag], rows.shape[1])[0])
     values, codes = np.unique(rows, return_inverse=True)
     codes = codes.reshape(rows.shape)

@@ -1,7 +1,7 @@
 """Exponential, power law, neither, nothing, or too short to say: the rule that reads a curve, fixed before any text.
 
-A law holds on a range if the curve stays within its noise and a tenth of the law. The rule looks for the nearest
-distance from which on one law holds and the other does not.
+A law holds on a range if the curve, in the mean square over its distances, stays within its noise and a tenth. The rule
+looks for the nearest distance from which on one law holds and the other does not.
 """
 
 from __future__ import annotations
@@ -111,12 +111,12 @@ def _decided(curve: Curve, start: int, last: int) -> Reading | None:
     if law.fall < LEVEL:
         return Reading("neither", f"the curve is level from {near} to {far}", (near, far))
     if not power_wins:
-        told = "the curve is within its noise and a tenth of the law"
+        told = "the curve is within its noise and a tenth of the law, in the mean over distances"
         return Reading("exponential", told, (near, far), exponential.value, None, exponential.amplitude)
     if far < DECADE * near:
         told = f"a power law holds from {near} to {far}, which is less than a decade"
         return Reading("too short to say", told, (near, far))
-    told = "the curve is within its noise and a tenth of the law"
+    told = "the curve is within its noise and a tenth of the law, in the mean over distances"
     return Reading("power law", told, (near, far), None, power.value, power.amplitude)
 
 

@@ -28,6 +28,7 @@ from lib.processes.corpora.model_files import model_file
 Tokens = npt.NDArray[np.int64]
 CONTEXT = 512  # tokens of a window, unless others are asked for
 FEWEST = 8  # windows
+SHORTEST = 4  # tokens of a window
 OPENING = 2  # first tokens of a block, whose distribution is that of the text (L2M, A.14)
 COUNTED = 1_000_000  # characters whose neighbouring tokens are counted for it
 WEIGHT = 0.2  # of the model in it
@@ -42,6 +43,7 @@ def check_model(name: str, context: int = 0) -> None:
     A folder needs a configuration, a tokenizer and weights as safetensors or gguf, a context of `context` tokens and
     one to start with, and an architecture that transformers itself knows.
     """
+    _require_halves(context)
     if name == "smollm2":
         require_packages("transformers", "gguf", "accelerate")
         model_file(*SMOLLM2)
@@ -112,12 +114,19 @@ def _require_plain_logits(model: LanguageModel, name: str) -> None:
         raise ValueError(f"{name}: this model changes its logits after the last layer, which is not read here")
 
 
+def _require_halves(context: int) -> None:
+    if context and context < SHORTEST:
+        raise ValueError(f"--context {context}: at least {SHORTEST} tokens are needed, two halves of two")
+
+
 def measure_model(text: Text, name: str, context: int = 0, windows: int = 64, seed: int = 0) -> results.Bipartite:
     """Score windows of the text, each from a place of its own; halves of L = 4, 8, ... tokens.
 
-    context: tokens of a window, 0 for 512 or what the model and the text allow. ``ValueError`` for a context longer
-    than the model's, and for a text with fewer than 8 windows. About 4 windows context tokens are read.
+    context: tokens of a window, 0 for 512 or what the model and the text allow. ``ValueError`` for a context of fewer
+    than 4 tokens or longer than the model's, and for a text with fewer than 8 windows. About 4 windows context tokens
+    are read.
     """
+    _require_halves(context)
     model = load_model(name)
     if context and context + 1 > model.context:
         raise ValueError(f"--context {context}: the model has {model.context} tokens with the one to start with")

@@ -52,7 +52,7 @@ class Band(_Strict):
 
 
 class Composite(_Strict):
-    """exponential exp(-lag/correlation_length) + power lag^-exponent, nats; `misfit` beside that of each law alone."""
+    """exponential exp(-lag/correlation_length) + power lag^-exponent, nats; `misfit`: squared residuals in spreads."""
 
     correlation_length: float
     exponent: float

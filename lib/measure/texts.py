@@ -66,6 +66,8 @@ def read_text(source: str, key: str = "text") -> Text:
     (with the first bad byte), for a damaged one, for a line that has no such field, or half a character in it, and for
     fewer than 100 characters; ``OSError`` if there is no such file.
     """
+    if not source.strip():  # which as a path would be the present folder
+        raise ValueError(f"a file, a folder or the name of a corpus is allowed, got {source!r}")
     path = Path(source).expanduser()
     if path.is_dir():
         found = Text(path.resolve().name, tuple(_of_folder(path, key)))

@@ -137,13 +137,17 @@ def refuting(ways: Sequence[Plateau], refute: Callable[[list[int]], bool]) -> tu
 
 
 class Training(NamedTuple):
-    """One recorded run of a network: its seed, budget, learning rate, final loss, and the version of its experiment."""
+    """One recorded run of a network: its seed, budget, learning rate, final loss, and the version of its experiment.
+
+    whole: whether its schedule came to its end; it did not if the training diverged, and the loss is the best before.
+    """
 
     seed: int
     epochs: int
     rate: float
     loss: float
     version: int = 0
+    whole: bool = True
 
 
 def usual_budget(runs: Sequence[Training]) -> tuple[int, float]:
@@ -165,8 +169,10 @@ def plateau_of(
     """The gate for recorded runs, by network: each has `settled`, or, if losses are excesses, is `near_optimum`.
 
     Runs at twice the budget, by default the usual one, and at other rates are what `settled` asks for; a rate gains
-    what it gains in seeds that have both. effect: in the unit of the losses, for all or by network, None if there is
-    none. others: as for `settled`. A precondition is not met without networks. ValueError for records of two versions.
+    what it gains in seeds that have both. A run that is not whole has no final loss at either budget; near the optimum,
+    or at another rate, what it reached counts. effect: in the unit of the losses, for all or by network, None if there
+    is none. others: as for `settled`. A precondition is not met without networks. ValueError for records of two
+    versions.
     """
     versions = sorted({run.version for runs in networks.values() for run in runs})
     if len(versions) > 1:
@@ -185,14 +191,14 @@ def _way(
     if not runs:
         return Plateau(False, UNMET, f"{name}: no training is recorded")
     epochs, rate = at or usual_budget(runs)
-    losses = {(run.epochs, run.rate, run.seed): run.loss for run in runs}
     own = {run.seed: run.loss for run in runs if (run.epochs, run.rate) == (epochs, rate)}
     near = near_optimum({name: list(own.values())}, effect=effect) if optimum else None
     if near and near.reached:
         return near
     if effect is None:
         return near or Plateau(False, UNMET, f"{name}: there is no effect to compare with")
-    longer = {seed: losses[2 * epochs, rate, seed] for seed in own if (2 * epochs, rate, seed) in losses}
+    ended = {(run.epochs, run.rate, run.seed): run.loss for run in runs if run.whole}
+    longer = {seed: ended[2 * epochs, rate, seed] for seed in own if (2 * epochs, rate, seed) in ended}
     seeds = sorted(own, key=lambda seed: seed not in longer)  # those first that stand beside a longer run
     moved: dict[float, list[float]] = {}
     for run in runs:
@@ -200,7 +206,11 @@ def _way(
             moved.setdefault(run.rate / rate, []).append(run.loss - own[run.seed])
     rates = {factor: float(np.mean(changes)) for factor, changes in moved.items()}
     way = settled(
-        [own[seed] for seed in seeds], doubled=list(longer.values()), rates=rates, others=others, effect=effect
+        [ended.get((epochs, rate, seed), np.nan) for seed in seeds],
+        doubled=list(longer.values()),
+        rates=rates,
+        others=others,
+        effect=effect,
     )
     if near and way.reason == UNMET != near.reason:  # what is missing says less than how far the seeds are
         return near

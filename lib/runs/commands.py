@@ -67,6 +67,10 @@ def sweep(
         raise ValueError("one of --scheduler, --slurm and --shard is allowed")
     if how["together"] is not None and (how["scheduler"] is not None or how["slurm"] is not None):
         raise ValueError("--together is of one process: --shard is allowed with it, --scheduler and --slurm are not")
+    if how["together"] is not None and device != "cuda":
+        raise ValueError(f"--together makes one graph of updates on a GPU: --device cuda is needed, got {device}")
+    if how["workers"] is not None and (how["together"] is not None or how["shard"] is not None):
+        raise ValueError("--workers are processes: --together and --shard have one")
     experiment, store = Experiment(name), store_of(profile)
     runs = chosen(experiment.runs(profile), values_of(where))
     if how["shard"] is not None:
@@ -165,8 +169,10 @@ def fingerprint(names: tuple[str, ...], write: bool, part: str, device: str) -> 
     if write:
         click.echo(f"kept {choices.write_defaults(experiments).relative_to(ROOT)}")
         faults = []
+    met = 0
     for experiment in experiments:
         done = fingerprints.check(experiment, lambda point: part in point.name, progress=True, device=device)
+        met += len(done.found) + len(done.absent)
         click.echo(f"{experiment.name}: {len(done.found)} points, {len(done.faults) or 'no'} differences")
         for point in done.absent:
             click.echo(f"{experiment.name}: {point.name}: left out, {point.why}")
@@ -174,5 +180,7 @@ def fingerprint(names: tuple[str, ...], write: bool, part: str, device: str) -> 
             click.echo(f"kept {fingerprints.write(done).relative_to(ROOT)}")
         else:
             faults += done.faults
+    if part and not met:
+        raise ValueError(f"point: a part of the name of a point is allowed, got {part!r}")
     if faults:
         raise click.ClickException("\n".join(faults))

@@ -29,6 +29,10 @@ def test_an_interval_needs_two_seeds() -> None:
     assert np.isnan(seed_mean([1.0]).low) and seed_mean([1.0]).value == 1.0
     assert not seed_mean([1.0]).known and seed_mean([1.0, 1.1]).known
     assert seed_mean([]).by_seed == () and np.isnan(seed_mean([]).value)
+    assert not percentiles(1.0, []).known
+    for values, confidence in (([1.0, np.inf], 0.95), ([[1.0, 2.0]], 0.95), ([1.0, 2.0], 1.5), (["a"], 0.95)):
+        with pytest.raises(ValueError, match="allowed"):
+            seed_mean(values, confidence)
 
 
 def test_a_paired_mean_is_of_the_seeds_that_both_have() -> None:

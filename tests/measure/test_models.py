@@ -57,6 +57,9 @@ def test_a_context_that_is_too_long_is_refused_and_without_one_it_is_shortened(t
     monkeypatch.setattr(models, "load_model", lambda name: Exact())
     with pytest.raises(ValueError, match="--context 1024: the model has 1024 tokens"):
         models.measure_model(text, "exact", context=1024)
+    for context in (1, 3):
+        with pytest.raises(ValueError, match=f"--context {context}: at least 4 tokens"):
+            models.measure_model(text, "exact", context=context)
     with pytest.raises(ValueError, match=r"windows of 512 tokens; 8 are needed"):
         models.measure_model(text.head(2000), "exact", context=512)
     assert models.measure_model(text.head(2000), "exact").lengths[-1] < 512

@@ -87,6 +87,9 @@ def test_what_is_not_there_and_a_folder_without_text_say_so(tmp_path: Path):
         read_text(str(tmp_path / "nothing.txt"))
     with pytest.raises(ValueError, match=r"has no text: files \.txt"):
         read_text(str(tmp_path))
+    for name in ("", " "):  # an empty variable of a shell is not the present folder
+        with pytest.raises(ValueError, match="a file, a folder or the name of a corpus is allowed"):
+            read_text(name)
 
 
 def test_pieces_are_the_text_and_no_longer_than_twice_what_is_asked():

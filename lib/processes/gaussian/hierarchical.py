@@ -169,7 +169,7 @@ class HierarchicalGaussian:
 
     def levels(self, dtype: DTypeLike = np.float64) -> list[tree.Level]:
         """The coefficients of `lib.processes.gaussian.tree` in one floating-point type, lowest layer first."""
-        return self._levels[np.dtype(dtype).name]
+        return self._levels[np.dtype(_floating(dtype)).name]
 
     @cached_property
     def _layers(self) -> list[Layer]:

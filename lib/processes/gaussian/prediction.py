@@ -1,6 +1,7 @@
 """How well each position of a hierarchical Gaussian is predicted by all before it: O(length), no dense matrix.
 
-A finished row reveals the copies of the layer below exactly, because M and the couplings are invertible. So
+A row and the first entry of the next one reveal the copies of the layer below exactly: M is invertible, and the
+coupling across the seam is undone where both of its entries are known. So
 given everything before the end of row i - 1, the only unknowns that matter for the next five positions are
 positions i and i + 1 of each copy, and the fresh normals of two rows. With y_i - E[y_i | y_<i] = s_i e_i and
 y_{i+1} - E[y_{i+1} | y_<i] = g_i s_i e_i + s_{i+1} e_{i+1} below, the six quantities

@@ -16,6 +16,7 @@ from lib.processes.linear_rnn.powers import ScaledPowers, nonzero_eigenvalues, s
 
 Matrix = NDArray[np.float64]
 Reading = Callable[[Matrix, Matrix], Matrix]  # of what is read of the start, and the noise gathered since
+AT_A_POLE = 64 * np.finfo(np.float64).eps  # |1 - z lambda|, where nothing but rounding is left
 ROUNDING = 1e-10  # how far, relative to its norm, a given covariance may be from symmetric and semidefinite
 
 
@@ -99,8 +100,8 @@ class LinearRNN:
         """Exact I(x_0; x_t) = -1/2 sum_i ln(1 - r_i^2) in nats, r_i the canonical correlations of x_0 and x_t.
 
         Computed from r^2 / (1 - r^2) by whitening and log1p, so that it keeps its relative precision down to
-        1e-300 nats, and in coordinates that grow with the modes, so that an unstable system is followed to any
-        t. Infinite at t = 0, where x_0 tells itself exactly (0 if x_0 does not vary).
+        1e-300 nats, and in coordinates that grow with the modes, so that an unstable system is followed to t
+        of about 10^18. Infinite at t = 0, where x_0 tells itself exactly (0 if x_0 does not vary).
 
         t: whole numbers >= 0, any shape. Returns the same shape. Raises ValueError for other t, and where units
         of h and x are so far apart that Cov(x_t | x_0) leaves the range of float64. Cost O((m+d)^3) each: 10^5
@@ -131,11 +132,14 @@ class LinearRNN:
         if points.dtype.kind not in "iufc" or not np.all(np.isfinite(points)):
             raise ValueError(f"z: finite real or complex numbers are allowed, got {z!r}")
         readout, transition, start = self._visible
+        poles = f"no pole is allowed, got {z!r}; poles: {1.0 / self._visible_eigenvalues}"
+        if np.any(np.abs(1.0 - points[..., None] * self._visible_eigenvalues) <= AT_A_POLE):
+            raise ValueError(f"z: {poles}")
         system = np.eye(len(transition)) - points[..., None, None] * transition
         try:
             return np.asarray(readout @ np.linalg.solve(system, np.broadcast_to(start, (*points.shape, *start.shape))))
         except np.linalg.LinAlgError as error:
-            raise ValueError(f"z: no pole is allowed, got {z!r}; poles: {1.0 / self._visible_eigenvalues}") from error
+            raise ValueError(f"z: {poles}") from error
 
     def poles(self) -> NDArray[np.complex128]:
         """1 / eigenvalues of M other than zero, nearest to the origin first: all that Sigma(z) can have.
@@ -159,8 +163,8 @@ class LinearRNN:
     def sample(self, n: int, length: int, seed: int | np.random.Generator) -> Matrix:
         """n independent sequences x_0 ... x_{length-1}, (n, length, d); means zero unless there are biases.
 
-        Raises ValueError for n or length < 1 or a seed that is neither a whole number >= 0 nor a Generator.
-        Cost O(n length (m+d)^2).
+        Raises ValueError for n or length < 1, a seed that is neither a whole number >= 0 nor a Generator, and where an
+        unstable system leaves the range of float64. Cost O(n length (m+d)^2).
         """
         rows, steps = whole_number(n, "n", 1), whole_number(length, "length", 1)
         random = generator(seed)
@@ -169,10 +173,14 @@ class LinearRNN:
         outputs: Matrix = np.sqrt(self.noise_variance) * random.standard_normal((rows, steps, self.output_size))
         outputs[:, 0] = state[:, m:]
         shift = np.concatenate([self.hidden_bias, self.output_bias])
-        for step in range(1, steps):
-            state = state @ self.transition_matrix.T + shift
-            state[:, m:] += outputs[:, step]
-            outputs[:, step] = state[:, m:]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for step in range(1, steps):
+                state = state @ self.transition_matrix.T + shift
+                state[:, m:] += outputs[:, step]
+                outputs[:, step] = state[:, m:]
+        if not np.all(np.isfinite(outputs)):
+            told = f"spectral radius {self.spectral_radius:.6g}"
+            raise ValueError(f"length: samples below 1.8e308 are allowed ({told}), got one beyond within {steps} steps")
         return outputs
 
     @property

@@ -33,7 +33,7 @@ import scipy.special
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import plain_array, whole_lags, whole_number
+from lib.checks import plain_array, real_array, whole_lags, whole_number
 
 Reading = Literal["max", "min"]
 Shares = tuple[Any, Any]
@@ -102,16 +102,21 @@ def bracket(eigenvalue: Any, t: int, length: int) -> list[Any]:
 def jacobian(matrix: NDArray[np.float64], t: int, k: ArrayLike) -> NDArray[np.float64]:
     """ds_{t+k}/dh_t = p_{0:k}(V) for a real matrix V (n, n), normal or not, by the recursion in float64.
 
-    k: whole, >= 0, one-dimensional -> (len(k), n, n). Raises ValueError for a matrix that is not square or finite.
-    Relative rounding of the norm about 1e-13 at k = 1e5. Cost O(max k n^3).
+    k: whole, >= 0, one or a row of them -> (len(k), n, n). Raises ValueError for a matrix that is complex, not square
+    or not finite, for k of more dimensions, and where entries leave the range of float64. Relative rounding of the norm
+    about 1e-13 at k = 1e5. Cost O(max k n^3).
     """
     start, steps = whole_number(t, "t", 1), np.atleast_1d(whole_lags(k, name="k"))
-    V = np.array(matrix, dtype=np.float64)
+    V = np.ascontiguousarray(real_array(matrix, "matrix"))
     if V.ndim != 2 or V.shape[0] != V.shape[1] or not np.isfinite(V).all():
         raise ValueError(f"matrix: finite entries and shape (n, n) are allowed, got shape {V.shape}")
+    if steps.ndim > 1:
+        raise ValueError(f"k: a whole number or a row of them is allowed, got shape {steps.shape}")
     order = np.argsort(steps, kind="stable")
     result = np.empty((len(steps), *V.shape))
     result[order] = _matrix_recursion(V, start, steps[order])
+    if not np.isfinite(result).all():
+        raise ValueError(f"matrix, k: gradients below 1.8e308 are allowed, got one beyond at t = {start}")
     return result
 
 

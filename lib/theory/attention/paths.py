@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
-from lib.checks import generator, whole_lags, whole_number
+from lib.checks import generator, real_array, whole_lags, whole_number
 from lib.theory.attention.sparse import Attended, attention_table
 
 Pattern = list[list[int]]
@@ -188,12 +188,13 @@ def _forward(attended: Attended, t: int, k: int, attention_only: bool) -> tuple[
 def power_norms(recurrent: ArrayLike, k: int) -> NDArray[np.float64]:
     """Spectral norms of V^0 ... V^k: the gradient dh_{t+k}/dh_t of a linear recurrence.
 
-    recurrent: V (n, n). Powers are rescaled, so that only the norm itself can underflow. Returns (k + 1,).
-    Raises ValueError. Cost O(k n^3).
+    recurrent: V (n, n), real. Powers are rescaled, so that only the norm itself can underflow, or be infinite.
+    Returns (k + 1,). Raises ValueError for a matrix that is complex, empty, not square or not finite. Cost O(k n^3).
     """
     matrix = _square(recurrent)
     steps = np.broadcast_to(matrix, (whole_number(k, "k", 0), *matrix.shape))
-    return np.asarray(np.exp(log_product_norms(steps, len(matrix))))
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(log_product_norms(steps, len(matrix))))
 
 
 def log_product_norms(jacobians: NDArray[np.float64], size: int) -> NDArray[np.float64]:
@@ -261,7 +262,7 @@ def kreiss_constant(recurrent: ArrayLike) -> float:
 
 
 def _square(recurrent: ArrayLike) -> NDArray[np.float64]:
-    matrix = np.asarray(recurrent, dtype=np.float64)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.all(np.isfinite(matrix)):
+    matrix = real_array(recurrent, "recurrent")
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size or not np.all(np.isfinite(matrix)):
         raise ValueError(f"recurrent: a square matrix of finite numbers is allowed, got shape {matrix.shape}")
     return matrix

@@ -59,7 +59,8 @@ def sparse_attention_jacobian(recurrent: ArrayLike, attended: Attended, t: int, 
     """ds_{t+j}/dh_t = p_{0:j}(V) for j = 0 ... k and any square matrix V, normal or not.
 
     recurrent: V (n, n), real or complex. attended and t: as in `sparse_attention_gradient`. Returns (k + 1, n, n).
-    Raises ValueError, of a matrix that is not square or not finite too. Cost O(k n^3 + n^2 sum of kappa_tau).
+    Raises ValueError, of a matrix that is not square or not finite, and of gradients that leave the range of float64
+    too. Cost O(k n^3 + n^2 sum of kappa_tau).
     """
     matrix = np.asarray(recurrent)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.dtype.kind not in "iufc":
@@ -78,7 +79,10 @@ def sparse_attention_jacobian(recurrent: ArrayLike, attended: Attended, t: int, 
         if inside.size:
             jacobian[j] += states[inside].sum(axis=0) / row.size
         if j < k:
-            states[j + 1] = matrix @ jacobian[j]
+            with np.errstate(over="ignore", invalid="ignore"):
+                states[j + 1] = matrix @ jacobian[j]
+    if not np.all(np.isfinite(jacobian)):
+        raise ValueError(f"recurrent, k: gradients below 1.8e308 are allowed, got one beyond within {k} steps")
     return jacobian
 
 

@@ -156,6 +156,9 @@ def test_a_perfect_predictor_gains_what_the_entropies_say():
     )
     halves = 2 * scale * 512**beta - scale * 1024**beta
     np.testing.assert_allclose(halves, amplitude * 1024**beta)
+    for exponent, early in ((1.0, (17, 64)), (0.0, (17, 64)), (0.5, (64, 17))):
+        with pytest.raises(ValueError, match="allowed"):
+            ideal_gain(amplitude, exponent, early, (513, 1024))
 
 
 def verdict(cases: dict[str, Interval], part: str, **bounds: Any) -> str:

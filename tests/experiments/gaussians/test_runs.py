@@ -126,7 +126,7 @@ def test_the_best_linear_state_has_all_information_at_full_rank_and_shares_it_am
     for wrong in (0.0, 1.5, -0.1, np.nan, "all"):
         with pytest.raises(ValueError, match="share"):
             numbers_needed(2, wrong)  # type: ignore[arg-type]
-    for copies, sizes in ((0, [1]), (1.5, [1]), (1, ["a"])):
+    for copies, sizes in ((0, [1]), (1.5, [1]), (1, ["a"]), (1, [-1]), (1, [np.nan])):
         with pytest.raises(ValueError, match=r"copies|sizes"):
             linear_state_information(2, copies, sizes)  # type: ignore[arg-type, list-item]
 

@@ -229,3 +229,6 @@ def test_who_cannot_see_the_cue_is_at_the_ceiling() -> None:
 def test_without_memory_is_about_memory_alone() -> None:
     with pytest.raises(ValueError, match="MemoryS7 and MemoryS13"):
         without_memory("DoorKey-5x5")
+    for chances in ((), (10,), (0.5, -0.1), (float("nan"),)):
+        with pytest.raises(ValueError, match="probabilities from 0 to 1"):
+            without_memory("MemoryS7", chances)

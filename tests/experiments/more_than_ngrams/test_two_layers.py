@@ -104,3 +104,6 @@ def test_numbers_that_are_alike_are_refused(z: list[float]) -> None:
 def test_sequences_that_the_direction_does_not_tell_apart_are_refused() -> None:
     with pytest.raises(ValueError, match="no two of them alike"):
         memorise_sequences([[[1], [0]], [[0], [1]]], [1, 2], [[1], [1]])
+    for direction in ([[1]], [[7, 1]], [1, 1]):
+        with pytest.raises(ValueError, match=r"direction \(n, m\) are allowed"):
+            memorise_sequences([[[1], [0]], [[0], [1]]], [1, 2], direction)

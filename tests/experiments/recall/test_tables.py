@@ -143,18 +143,18 @@ def test_longer_delays_are_those_of_networks_that_learnt() -> None:
 
 def test_slopes_before_and_after_training() -> None:
     record = cell("rel_lstm", 400, options={"buffer": 15, "relevant": 3}, inside=gradients(lambda d: -0.02 * d, 420))
-    assert row(inner_tables.table_of_slopes(runs(record)), "RelLSTM")[:4] == ["15", "3", "0.00", "2.00"]
+    assert row(inner_tables.table_of_slopes(runs(record)), "RelLSTM")[:4] == ["15", "3", "0.00", "-2.00"]
     other = cell("rel_lstm", 400, options={"buffer": 3, "relevant": 15}, inside=gradients(lambda d: -0.05 * d, 420))
     steeper = cell("lstm", 400, seeds=1, inside=gradients(lambda d: -0.04 * d, 420))
     control = cell("lstm", 400, inside=gradients(lambda d: -0.03 * d, 420))
     lines = inner_tables.table_of_slopes(runs(record, other, control, steeper)).splitlines()[2:]
     assert [[part.strip() for part in line.split("|")[1:6]] for line in lines] == [
-        ["RelLSTM", "3", "15", "0.00", "5.00"],
-        ["RelLSTM", "15", "3", "0.00", "2.00"],
-        ["LSTM", "–", "–", "0.00", "3.00 to 4.00"],
+        ["RelLSTM", "3", "15", "0.00", "-5.00"],
+        ["RelLSTM", "15", "3", "0.00", "-2.00"],
+        ["LSTM", "–", "–", "0.00", "-4.00 to -3.00"],
     ]
     told = inner_tables.answer([], runs(record, other)).splitlines()[-1]
-    assert "untrained 0.0 (set of 3); trained 2.0 (set of 3)." in told
+    assert "untrained 0.0 (set of 3); trained -2.0 (set of 3)." in told
     _, axes = plt.subplots()
     inner_figures.draw_gradients(axes, runs(record), buffer=15)
     assert len(axes.get_lines()) == 3 and axes.get_legend().get_texts()[0].get_text() == "3"

@@ -61,6 +61,28 @@ def test_exact_exponential_with_offset_is_recovered(length: float, offset: float
     assert fit.offset == pytest.approx(offset, rel=1e-5)
 
 
+@pytest.mark.parametrize("exponent", [-0.3, -0.7, -1.5])
+def test_a_growing_curve_with_an_offset_is_recovered(exponent: float) -> None:
+    exact = 0.1 * LAGS**-exponent + 1.0
+    fit = fit_power_law(LAGS, exact, offset=True)
+    assert (fit.exponent, fit.offset, fit.amplitude) == pytest.approx((exponent, 1.0, 0.1), rel=1e-5)
+    assert fit.interval[0] <= exponent + 1e-5 and fit.interval[1] >= exponent - 1e-5
+    assert fit.predict(LAGS) == pytest.approx(exact, rel=1e-6)
+    rising = fit_exponential(LAGS, 0.01 * np.exp(LAGS / 200) + 0.1, offset=True)
+    assert rising.predict(LAGS) == pytest.approx(0.01 * np.exp(LAGS / 200) + 0.1, rel=1e-6)
+    assert rising.offset == pytest.approx(0.1, rel=1e-5) and rising.correlation_length == np.inf
+    scattered = noisy(exact, 0.05, seed=1)
+    assert fit_power_law(LAGS, scattered, offset=True).sigma <= fit_power_law(LAGS, scattered).sigma * 1.05
+
+
+def test_a_curve_is_followed_to_infinity_in_value_not_in_lag() -> None:
+    growing = fit_exponential(LAGS, 0.1 * np.exp(LAGS / 300))
+    assert growing.predict([1e6])[0] == np.inf
+    for fit in (growing, fit_power_law(LAGS, LAGS**-0.5)):
+        with pytest.raises(ValueError, match="finite lags"):
+            fit.predict([1.0, np.inf])
+
+
 def test_slopes_intervals_and_criteria_are_those_of_linear_regression() -> None:
     curve = noisy(0.3 * LAGS**-0.4, 0.2, seed=3)
     fit = fit_power_law(LAGS, curve)

@@ -137,6 +137,8 @@ def test_the_jacobian_is_the_polynomial_of_the_matrix() -> None:
     jacobian = theory.sparse_attention_jacobian(turn, gallery(12)["tree"], 3, 9)[-1]
     value = sparse_attention_gradient(0.3 + 0.4j, gallery(12)["tree"], 3, 9)
     assert np.allclose(np.linalg.eigvals(jacobian).imag.max(), abs(value.imag), atol=1e-13)
+    with pytest.raises(ValueError, match=r"below 1\.8e308"):
+        theory.sparse_attention_jacobian(np.diag([2.0, 0.5]), [[t] for t in range(1, 2502)], 1, 2500)
 
 
 def test_no_pattern_explodes_for_moduli_up_to_one_half() -> None:
@@ -220,6 +222,10 @@ def test_powers_of_a_matrix_that_is_not_normal_stay_between_the_kreiss_bounds() 
         claims.check("kerg-baseline", plain.power_norms(jordan, 400).max(), at_most=3 * np.e * normal_kreiss)
     exact = [np.linalg.norm(np.linalg.matrix_power(jordan, k), 2) for k in range(50)]
     assert np.allclose(plain.power_norms(jordan, 49), exact, rtol=1e-12, atol=0)
+    assert plain.power_norms([[2.0]], 2000)[[1023, -1]] == pytest.approx([2.0**1023, np.inf], rel=1e-9)
+    for matrix in (1j * jordan, np.empty((0, 0)), [[1j]]):
+        with pytest.raises(ValueError, match="allowed"):
+            plain.power_norms(matrix, 3)
 
 
 def test_the_rate_of_a_jordan_block_is_that_of_its_eigenvalue() -> None:

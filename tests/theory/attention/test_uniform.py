@@ -233,6 +233,9 @@ def test_the_jacobian_of_a_matrix_is_its_polynomial() -> None:
         jacobian(np.zeros((2, 3)), 1, 1)
     with pytest.raises(ValueError, match="finite"):
         jacobian(np.full((2, 2), np.nan), 1, 1)
+    for matrix, k in ((np.diag([2.0, 0.5]), 2000), (np.diag([0.5j, 0.5]), 3), (np.eye(2) / 2, [[1, 2]])):
+        with pytest.raises(ValueError, match="allowed"):  # beyond the floats, complex, no row of steps
+            jacobian(matrix, 1, k)
 
 
 @pytest.mark.parametrize("eigenvalue", [0.75, 0.5, -0.5, 0.3 + 0.6j])

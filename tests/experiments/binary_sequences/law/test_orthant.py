@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtr
 
 from experiments.binary_sequences.law.orthant import orthant_probability, sign_block_law
 from lib.processes import PowerLawBinary, sign_mutual_information
@@ -17,6 +18,18 @@ def test_equicorrelated_gaussians_at_one_half_have_probability_one_over_n_plus_o
     # Z_i = (X_i - X_0) / sqrt 2: all positive when X_0 is the smallest of n + 1 equal variables
     matrix = np.full((n, n), 0.5) + 0.5 * np.eye(n)
     assert orthant_probability(matrix) == pytest.approx(1 / (n + 1), rel=1e-13)
+
+
+@pytest.mark.parametrize(("rho", "error"), [(0.0, 1e-14), (0.9, 1e-13), (0.99, 1e-13), (0.999, 1e-11), (0.9999, 1e-6)])
+@pytest.mark.parametrize("n", [4, 5])
+def test_equicorrelated_gaussians_of_any_strength(n, rho, error):
+    # Z_i = sqrt(rho) X + sqrt(1 - rho) Y_i: all positive with probability E[Phi(X sqrt(rho / (1 - rho)))^n]
+    steep = math.sqrt(rho / (1 - rho))
+    points = np.arange(-120_000, 120_001) / 1e4
+    weights = np.exp(-0.5 * points**2) / math.sqrt(2 * math.pi) / 1e4
+    expected = np.sum(weights * ndtr(steep * points) ** n)
+    matrix = np.full((n, n), rho) + (1 - rho) * np.eye(n)
+    assert orthant_probability(matrix) == pytest.approx(expected, abs=error)
 
 
 @given(st.lists(st.floats(-0.95, 0.95), min_size=1, max_size=3))
