@@ -122,7 +122,7 @@ def decay_in_theory() -> Cells:
             ),
         ),
         "transformer": (Judged(finite, "rate, Transformer", by_outcome("exponential far beyond its window", slower)),),
-        "sliding_window": (Judged(finite, "rate, Transformer", by_outcome(beyond("window"), slower)),),
+        "sliding_window": (Judged(finite, "rate, Transformer", by_outcome(beyond("reach"), slower)),),
         "ngram": (Judged(finite, "rate, n-gram model", by_outcome(beyond("context"), slower)),),
     }
     return {name: said.get(name, (NOT_ASKED,)) for name in ARCHITECTURES}
@@ -237,7 +237,7 @@ def gradient() -> Cells:
             Judged(
                 "kerg-thm1",
                 "polynomial decay",
-                by_outcome("polynomial, uniform attention", "faster than polynomial, uniform attention"),
+                by_outcome("polynomial, uniform attention, if linear", "faster than polynomial, uniform attention"),
             ),
             Judged("kerg-thm1", "rate 1/T, Eq. 264", by_outcome("1/T at least", "the printed rate 1/T is wrong")),
             Judged(

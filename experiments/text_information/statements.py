@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
 from experiments.text_information.runs import FROM, Curve, TextRun, plain
+from lib.checks import whole_number
 from lib.information.intervals import UNKNOWN, Interval, percentiles
 from lib.report import claims
 from lib.report.gate import Plateau, Training, plateau_of
@@ -140,7 +141,8 @@ def magnitude(measured: Interval) -> Interval:
 
 
 def chance_level(models: int, share: float = 0.05, draws: int = 20000) -> float:
-    """Spearman's correlation that a share of random orders of so many models exceed."""
+    """Spearman's correlation that a share of random orders of so many models exceed; ValueError for fewer than two."""
+    whole_number(models, "models", 2)
     random = np.random.default_rng(0)
     orders = random.permuted(np.tile(np.arange(models, dtype=np.float64), (draws, 1)), axis=1)
     straight = np.arange(models) - (models - 1) / 2

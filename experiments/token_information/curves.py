@@ -11,6 +11,7 @@ import numpy.typing as npt
 from experiments.token_information.plateau import common_starts, shuffled_partners
 from experiments.token_information.resampled import MOST_GROUPS, balanced_groups, half_samples, resampled_entropies
 from lib.checks import generator, whole_number
+from lib.information.documents.segments import checked_offsets
 
 Floats = npt.NDArray[np.float64]
 RUN_BLOCKS = 16  # half of a document is every other run of this many blocks
@@ -158,4 +159,4 @@ def _checked(symbols: Any, offsets: Any, lags: Any, groups: int) -> tuple[Any, A
         raise ValueError(f"lags: whole numbers >= 1 in increasing order are allowed, got {lags!r}")
     if 2 * whole_number(groups, "groups", 2) > MOST_GROUPS:
         raise ValueError(f"groups: an even number up to {MOST_GROUPS // 2} is allowed, got {groups}")
-    return steps.astype(np.int64), array, np.asarray(offsets)
+    return steps.astype(np.int64), array, checked_offsets(offsets, array.size)

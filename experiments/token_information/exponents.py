@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lib.checks import real_array
 from lib.information.corrections import fit_two_point_bias
 from lib.information.decay.fits import fit_power_law
 from lib.report import claims
@@ -89,7 +90,9 @@ def centred_interval(values: npt.ArrayLike, confidence: float = CONFIDENCE) -> I
 
     Half the documents have another bias than all of them; what carries over is how much the replicates differ.
     """
-    array = np.asarray(values, dtype=np.float64)
+    array = real_array(values, "values")
+    if array.ndim != 1 or array.size < 2:
+        raise ValueError(f"values: an estimate and at least one replicate are allowed, got shape {array.shape}")
     tail = (1 - confidence) / 2
     low, high = np.quantile(array[1:] - array[1:].mean(), [tail, 1 - tail])
     return float(array[0] + low), float(array[0] + high)

@@ -22,6 +22,14 @@ from lib.processes.discrete.tables import information_of_table
 _ATTEMPTS = 1000
 
 
+def _borders(offsets: npt.ArrayLike) -> Integers:
+    """Checked, of documents that fill the text."""
+    given = np.asarray(offsets)
+    if given.ndim != 1 or given.size < 2 or given.dtype.kind not in "iu":
+        raise ValueError(f"offsets: a row of at least two whole numbers is allowed, got {offsets!r}")
+    return checked_offsets(given, int(given[-1]))
+
+
 def common_starts(offsets: npt.ArrayLike, largest_lag: int) -> Integers:
     """Every place whose partner at `largest_lag` is still in its document, so that all lags have the same first tokens.
 
@@ -29,8 +37,7 @@ def common_starts(offsets: npt.ArrayLike, largest_lag: int) -> Integers:
     bias. ValueError if no document is longer than `largest_lag`. O(length).
     """
     whole_number(largest_lag, "largest_lag", 1)
-    length = int(np.asarray(offsets)[-1])
-    borders = checked_offsets(offsets, length)
+    borders = _borders(offsets)
     lengths = np.diff(borders)
     if lengths.max() <= largest_lag:
         raise ValueError(f"no document is longer than {largest_lag} tokens; the longest has {int(lengths.max())}")
@@ -46,8 +53,8 @@ def shuffled_partners(offsets: npt.ArrayLike, block: int, *, within: bool, seed:
     """
     whole_number(block, "block", 1)
     random = generator(seed)
-    length = int(np.asarray(offsets)[-1])
-    borders = checked_offsets(offsets, length)
+    borders = _borders(offsets)
+    length = int(borders[-1])
     long_enough = np.diff(borders) >= 8 * block
     if not long_enough.any():
         raise ValueError(

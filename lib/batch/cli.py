@@ -157,7 +157,7 @@ def claims(paper: str | None) -> None:
 @click.option("--quick", is_flag=True, help="A first look: the first 1.5 million characters.")
 @click.option("--field", default="text", show_default=True, help="Of the lines of a .jsonl file.")
 @click.option("--largest-lag", default=1000, show_default=True, type=click.IntRange(min=10), help="Farthest distance.")
-@click.option("--context", default=0, type=click.IntRange(min=0), help="Tokens of a window, 4 or more [default: <= 512].")
+@click.option("--context", default=0, type=click.IntRange(min=0), help="Tokens of a window, at least 4 [default: 512].")
 @click.option("--windows", default=64, show_default=True, type=click.IntRange(min=8), help="That the model reads.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of shuffles and bootstrap.")
 def measure_own(source: str, model: str, against: str, output: Path | None, quick: bool, **options: Any) -> None:

@@ -41,8 +41,8 @@ class SequenceModel(Module):
     state_size(length) in the same sense. positions: whether to add sinusoids of the position to the embedding.
     dropout: share of numbers set to zero in training, of the embedding and after every layer but the last (Shen 2019,
     App. E.1.2). tied: the head's weights are the embedding's, which start uniform in +-0.1; with positions the vectors
-    are multiplied by sqrt(width) (Vaswani et al. 2017, Sec. 3.4). A dropout outside 0 .. 1 and a tied embedding of
-    another size than the width raise ValueError.
+    are multiplied by sqrt(width) (Vaswani et al. 2017, Sec. 3.4). A dropout outside 0 .. 1, a `tied` that is no truth
+    value, and a tied embedding of another size than the width raise ValueError.
     variants: options that take each way through the code, {} for the defaults; the interface test runs all of them.
     """
 
@@ -66,6 +66,8 @@ class SequenceModel(Module):
         self.dropout = real_number(dropout, "dropout")
         if not 0.0 <= self.dropout < 1.0:
             raise ValueError(f"dropout: a share from 0 up to 1 is allowed, got {dropout!r}")
+        if not isinstance(tied, bool | np.bool_):
+            raise ValueError(f"tied: True or False is allowed, got {tied!r}")
         self.embedding = nn.Embedding(vocabulary, embedding_size)
         self.layers = nn.ModuleList(layers)
         self.norm = nn.Identity() if norm is None else norm
@@ -283,7 +285,7 @@ class BlockModel(SequenceModel):
         rms: bool = False,
         **options: Any,
     ) -> None:
-        hidden = 4 * width if feed_forward is None else feed_forward
+        hidden = 4 * whole_number(width, "width", 1) if feed_forward is None else feed_forward
         with seeded(seed):
             layers = [
                 Block(mixer(), width, placement=placement, rms=rms, feed_forward=hidden)

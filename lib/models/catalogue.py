@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections import UserDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -64,8 +65,23 @@ def create(architecture: str, vocabulary: int, width: int, depth: int = 1, **opt
     """
     if not isinstance(architecture, str) or architecture not in ARCHITECTURES:
         raise ValueError(f"architecture: one of {', '.join(ARCHITECTURES)} is allowed, got {architecture!r}")
+    make: Callable[..., SequenceModel] = ARCHITECTURES[architecture]
+    known = _options(make)
+    for name in options:
+        if name not in known:
+            raise ValueError(f"{architecture}: options {', '.join(known)} are allowed, got {name!r}")
     try:
-        make: Callable[..., SequenceModel] = ARCHITECTURES[architecture]
         return make(vocabulary, width, depth, **options)
     except (TypeError, OverflowError) as error:
         raise ValueError(f"{architecture}: {error}") from error
+
+
+def _options(make: Callable[..., SequenceModel]) -> list[str]:
+    """Names of the options of a class, with those of the classes that it hands others on to."""
+    names: dict[str, None] = {}
+    for kind in getattr(make, "__mro__", (make,)):
+        parameters = inspect.signature(kind).parameters.values()
+        names |= {each.name: None for each in parameters if each.kind is each.KEYWORD_ONLY}
+        if all(each.kind is not each.VAR_KEYWORD for each in parameters):
+            break
+    return list(names)

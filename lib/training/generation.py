@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from tqdm.auto import tqdm
 
-from lib.checks import generator, real_number, whole_number
+from lib.checks import generator, plain_array, real_array, real_number, sum_tolerance, whole_number
 from lib.training.tasks import evaluating
 
 
@@ -110,7 +110,8 @@ def _prompts(
     vocabulary: int, rows: int, steps: int, first: ArrayLike | None, uniform: NDArray[Any]
 ) -> NDArray[np.int64]:
     """The tokens that are there before the model says anything, (rows, given)."""
-    law = np.full(vocabulary, 1.0 / vocabulary) if first is None else np.asarray(first)
+    given = np.full(vocabulary, 1.0 / vocabulary) if first is None else first
+    law = plain_array(given, "first")
     if law.ndim == 2:
         if law.dtype.kind not in "iu" or law.shape[0] != rows or not 1 <= law.shape[1] <= steps:
             raise ValueError(
@@ -122,7 +123,14 @@ def _prompts(
                 f"first: tokens 0 .. {vocabulary - 1} are in the vocabulary, got {law.min()} .. {law.max()}"
             )
         return law.astype(np.int64)
-    if law.shape != (vocabulary,) or not np.all(law >= 0.0) or abs(float(law.sum()) - 1.0) > 1e-9:
-        raise ValueError(f"first: {vocabulary} probabilities that sum to one are allowed, got shape {law.shape}")
+    law, found = real_array(given, "first"), ""
+    if law.shape != (vocabulary,):
+        found = f"shape {law.shape}"
+    elif not np.all(law >= 0.0):  # NaN is none either
+        found = str(law[~(law >= 0.0)][0])
+    elif not abs(float(law.sum()) - 1.0) <= sum_tolerance(given, "first"):
+        found = f"the sum {law.sum():.9g}"
+    if found:
+        raise ValueError(f"first: {vocabulary} probabilities that sum to one are allowed, got {found}")
     column = np.searchsorted(np.cumsum(law), uniform[:, 0])
     return np.minimum(column, vocabulary - 1)[:, None]

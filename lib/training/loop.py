@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import time
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ import torch
 from tqdm.auto import tqdm
 
 from lib.training.checkpoint import load_checkpoint, optimizer_tensors, restore_optimizer, save_checkpoint
-from lib.training.newton import LevenbergMarquardt
+from lib.training.newton import LevenbergMarquardt, refuse_other_networks
 from lib.training.settings import FitSettings
 from lib.training.tasks import CarryingTask, Evaluation, NextToken, ScoredTask, Task
 from lib.training.updates import GradientNorms, Updates
@@ -57,7 +58,7 @@ def fit(
     task: Task,
     settings: FitSettings,
     *,
-    checkpoint: Path | None = None,
+    checkpoint: Path | str | None = None,
     configuration: Mapping[str, Any] | None = None,
     label: str = "",
     progress: bool = True,
@@ -66,10 +67,12 @@ def fit(
 
     checkpoint: a file, written after every epoch; if it is there, training goes on from it, and ends with the very
     numbers of a run that was never stopped (on a CPU with the same number of threads). configuration: what the run is,
-    compared with the file's; the settings are added to it. A loss that is not finite ends the run, with the reason in
-    `Fit.reason`; the best weights so far are kept. Raises CheckpointError before any work for a file that is corrupt
-    or of another configuration, and ValueError if training is to end by an accuracy that the task does not have, or
-    with steps of second order on anything but `NextToken`; each of those counts as one epoch more.
+    in what JSON can hold, compared with the file's; the settings are added to it. A loss that is not finite ends the
+    run, with the reason in `Fit.reason`; the best weights so far are kept. Raises CheckpointError before any work for a
+    file that is corrupt or of another configuration, and ValueError, before any work too, for a configuration that JSON
+    cannot hold, and if training is to end by an accuracy that the task does not have, or with steps of second order on
+    anything but `NextToken` or on a network that `newton.refuse_other_networks` refuses; each of those steps counts as
+    one epoch more.
     Parameters that a model names in `slow_parameters()` learn at `slow_fraction` of the rate. What a task carries from
     epoch to epoch is part of the checkpoint, and dropout is drawn from the task's seed and the number of the update. On
     a GPU updates are replayed as CUDA graphs where they can be (`lib.training.updates`). Cost: epochs x (one pass
@@ -79,6 +82,13 @@ def fit(
         raise ValueError(f"success: {type(task).__name__} has no accuracy to end by; None is allowed")
     if settings.newton and not isinstance(task, NextToken):
         raise ValueError(f"newton: steps of second order need the task NextToken, got {type(task).__name__}")
+    if settings.newton:
+        refuse_other_networks(model)
+    try:  # as the checkpoint will write it, which would fail after the first epoch
+        json.dumps({**(configuration or {}), "settings": ""}, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"configuration: what JSON can hold is allowed, got {configuration!r}: {error}") from error
+    checkpoint = None if checkpoint is None else Path(checkpoint)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     device = parameters[0].device
     embedding = [model.embedding.weight] if settings.embedding_decay else []

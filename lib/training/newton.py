@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lib.checks import real_number
+from lib.models.base import SequenceModel
 from lib.models.kernels.embedding import refuse_unknown
 from lib.models.recurrent.basic import RecurrentLayer
 from lib.training.tasks import sequences_of_tokens
@@ -33,9 +34,9 @@ class LevenbergMarquardt:
     third after a step that gained more than 0.7 of what the quadratic form promised, doubles below 0.3, and below 0.1
     the step is taken back and mu grows fourfold (Marquardt 1963).
     sequences: tokens (n, length), all from one distribution, first token given. Raises ValueError for networks that are
-    not a plain stack of `VanillaRNN` or `LSTM` layers, other arrays, and a damping not above 0. Nothing is drawn at
-    random. Cost per step: a parallel pass forward and back, n P^2 multiplications for P parameters, P^3 for the
-    eigenvectors of F, a forward pass per trial.
+    not a plain stack of `VanillaRNN`, `LSTM` or `ReluRNN` layers, other arrays, and a damping not above 0. Nothing is
+    drawn at random. Cost per step: a parallel pass forward and back, n P^2 multiplications for P parameters, P^3 for
+    the eigenvectors of F, a forward pass per trial.
     """
 
     def __init__(self, sequences: ArrayLike, damping: float = START) -> None:
@@ -96,17 +97,31 @@ class LevenbergMarquardt:
             yield torch.from_numpy(self.sequences[start : start + PIECE]).to(device).long()
 
 
+def refuse_other_networks(model: Any) -> None:
+    """Raise ValueError for another network than `VanillaRNN`, `LSTM` and `ReluRNN`, and for dropout or tied weights."""
+    known = isinstance(model, SequenceModel) and all(isinstance(layer, RecurrentLayer) for layer in model.layers)
+    plain = known and isinstance(model.norm, torch.nn.Identity) and isinstance(model.head, torch.nn.Linear)
+    if not plain or model.dropout:
+        allowed = "VanillaRNN, LSTM or ReluRNN without dropout and tied weights"
+        raise ValueError(f"model: {allowed} is allowed, got {type(model).__name__}")
+
+
 def sequence_gradients(model: Any, tokens: Tensor) -> tuple[Tensor, Tensor]:
     """-ln Q(x_2 .. x_T | x_1) of every sequence (n, T), nats, and its gradient (n, P) in the order of `parameters()`.
 
     What enters the gates of a layer has a gradient delta_t at every step; those of its weights are sums over t of
     delta_t times what they act on. Numbers that are zero, added to the gates, have that gradient: all that is needed
-    is one pass forward and back through the layers as they are, whatever their kernels. Raises ValueError for another
-    network than `VanillaRNN` and `LSTM`, for dropout or tied weights, and for tokens outside the vocabulary.
+    is one pass forward and back through the layers as they are, whatever their kernels. Raises ValueError for what
+    `refuse_other_networks` refuses, for anything but an int32 or int64 tensor with n >= 1 and T >= 2, and for tokens
+    outside the vocabulary.
     """
-    plain = isinstance(model.norm, torch.nn.Identity) and isinstance(model.head, torch.nn.Linear)
-    if not plain or model.dropout or not all(isinstance(layer, RecurrentLayer) for layer in model.layers):
-        raise ValueError(f"an RNN or LSTM without dropout and tied weights is allowed, got {type(model).__name__}")
+    refuse_other_networks(model)
+    known = isinstance(tokens, Tensor) and tokens.dtype in (torch.int32, torch.int64) and tokens.ndim == 2
+    if not known or not len(tokens) or tokens.shape[1] < 2:
+        allowed = "an int32 or int64 tensor of shape (n >= 1, T >= 2)"
+        given = f"{getattr(tokens, 'dtype', type(tokens).__name__)} of shape {tuple(np.shape(tokens))}"
+        raise ValueError(f"tokens: {allowed} is allowed, got {given}")
+    tokens = tokens.long()
     refuse_unknown(tokens, model.vocabulary)
     given = tokens[:, :-1]
     embedded = model.embedding.weight.detach()[given].requires_grad_()

@@ -27,8 +27,9 @@ class FitSettings(BaseModel):
     patience: epochs without a better validation loss before training ends, never if None. success: training ends once
     the accuracy on validation data has been that high in two epochs in a row; never if None. slow_fraction: rate of the
     parameters that a model names in `slow_parameters()`, by that of the others. anneal: the rate is divided by it after
-    every epoch that did not better the validation loss; never if None. embedding_decay: d adds d |E|^2 to the loss, E
-    the embedding; its decay is the weight decay of the others plus 2 d. newton: steps of second order after the epochs,
+    every epoch that did not better the validation loss; never if None. embedding_decay d: the gradient of d |E|^2, E
+    the embedding, is added after clipping, and is not part of the recorded losses (with "adamw" the decay is
+    decoupled); the weight decay of E is that of the others plus 2 d. newton: steps of second order after the epochs,
     each on all training data at once (`lib.training.newton`), for small recurrent networks; `epochs` may then be 0.
     """
 

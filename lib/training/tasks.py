@@ -185,7 +185,8 @@ def label_scores(
     """Mean of -ln Q(y_t | x_1 .. x_t) over all steps, nats, and the accuracy of the likeliest class where it counts.
 
     inputs, targets: whole numbers (n, length). scored: steps that count, from 0; all by default. Raises ValueError for
-    other shapes, targets that are no classes, steps that are not there, and a mask of steps. Cost one parallel pass.
+    other shapes, targets that are no classes, steps that are not there or repeated, and a mask of steps. Cost one
+    parallel pass.
     """
     given, wanted = labelled(inputs, targets, classes)
     rows = whole_number(batch, "batch", 1)
@@ -204,22 +205,24 @@ def label_scores(
 def labelled(inputs: ArrayLike, targets: ArrayLike, classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Inputs and targets (n, length) as torch can hold them; ValueError for others, and for targets of no class."""
     given, wanted = plain_array(inputs, "inputs"), plain_array(targets, "targets")
+    count = whole_number(classes, "classes", 1)
     for name, array in (("inputs", given), ("targets", wanted)):
         if array.dtype.kind not in "iu" or array.ndim != 2 or array.size == 0 or array.shape != given.shape:
             found = f"{array.dtype} of {array.shape}"
             raise ValueError(
                 f"{name}: whole numbers (n, length), inputs and targets of one shape, are allowed, got {found}"
             )
-    if wanted.min() < 0 or wanted.max() >= classes:
-        raise ValueError(f"targets: 0 .. {classes - 1} are allowed, got {wanted.min()} .. {wanted.max()}")
+    if wanted.min() < 0 or wanted.max() >= count:
+        raise ValueError(f"targets: 0 .. {count - 1} are allowed, got {wanted.min()} .. {wanted.max()}")
     return np.ascontiguousarray(given, np.int64), np.ascontiguousarray(wanted, np.int64)
 
 
 def scored_steps(scored: ArrayLike | None, length: int) -> NDArray[np.int64]:
-    """The steps that count, all if None; ValueError unless whole numbers (n >= 1,) among 0 .. length - 1, no mask."""
+    """The steps that count, all if None; ValueError unless different whole numbers among 0 .. length - 1, no mask."""
     steps = np.arange(length) if scored is None else plain_array(scored, "scored")
-    if steps.ndim != 1 or steps.dtype.kind not in "iu" or not steps.size or steps.min() < 0 or steps.max() >= length:
-        raise ValueError(f"scored: a list of steps among 0 .. {length - 1} is allowed, got {scored!r}")
+    known = steps.ndim == 1 and steps.dtype.kind in "iu" and steps.size and steps.min() >= 0 and steps.max() < length
+    if not known or len(np.unique(steps)) < len(steps):  # a repeated one would weigh more than the others
+        raise ValueError(f"scored: a list of different steps among 0 .. {length - 1} is allowed, got {scored!r}")
     return np.ascontiguousarray(steps, np.int64)
 
 
@@ -283,7 +286,8 @@ def sequences_of_tokens(given: ArrayLike, name: str, vocabulary: int | None) -> 
             f"{name}: whole numbers of shape (n >= 1, length >= 2) are allowed, got {array.dtype} of {array.shape}"
         )
     low, high = int(array.min()), int(array.max())
-    if low < 0 or (vocabulary is not None and high >= vocabulary):
-        allowed = "of at least 0" if vocabulary is None else f"0 .. {vocabulary - 1}"
+    size = None if vocabulary is None else whole_number(vocabulary, "vocabulary", 1)
+    if low < 0 or (size is not None and high >= size):
+        allowed = "of at least 0" if size is None else f"0 .. {size - 1}"
         raise ValueError(f"{name}: tokens {allowed} are allowed, got {low} .. {high}")
     return np.ascontiguousarray(array) if array.dtype == np.uint8 else array.astype(np.int64)

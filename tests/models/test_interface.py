@@ -248,10 +248,27 @@ def test_bad_sizes_are_refused(arguments: Any, message: str) -> None:
         create(*arguments)
 
 
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_an_option_that_is_not_there_is_refused_with_those_that_are(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{name}: options .*seed are allowed, got 'forget'$") as refused:
+        create(name, 5, 8, forget=1.0)
+    named = {option for options in ARCHITECTURES[name].variants for option in options}
+    assert named <= set(str(refused.value).removeprefix(f"{name}: options ").partition(" are ")[0].split(", "))
+
+
+@pytest.mark.parametrize("width", [None, "a", 2.5, 0])
+@pytest.mark.parametrize("name", ["transformer", "sliding_window", "sparse", "linear_attention", "ttt_linear"])
+def test_a_width_that_is_no_size_is_refused_by_name(name: str, width: Any) -> None:
+    with pytest.raises(ValueError, match=r"^width: a whole number of at least 1 is allowed"):
+        ARCHITECTURES[name](5, width)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
         ("rnn", {"heads": 2}, "heads"),
+        *((name, {"tied": "no"}, "tied: True or False is allowed") for name in ("lstm", "transformer", "mamba")),
+        ("lstm", {"embedding": None, "tied": None}, "tied: True or False is allowed"),
         ("rnn", {"seed": -1}, "seed"),
         ("transformer", {"placement": "middle"}, "placement"),
         ("transformer", {"feed_forward": -1}, "feed_forward"),

@@ -85,8 +85,8 @@ def test_an_interrupt_ends_all_of_them_and_leaves_what_can_go_on(
 def test_a_count_that_is_none_is_refused(runs: list[Run], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least 1 is allowed, got 0"):
         run_together(runs, Store(tmp_path, tmp_path), 0, device="cpu")
-    asked = {"name": "l2m-clock", "profile": "smoke", "where": (), "device": "cuda", "threads": 1, "dry_run": True,
-             "together": 2, "scheduler": None, "slurm": None, "shard": None, "budget": None, "workers": None}  # fmt: skip
+    asked = {"name": "l2m-clock", "profile": "smoke", "where": (), "device": "cuda", "threads": 1, "dry_run": True}
+    asked |= {"together": 2, "scheduler": None, "slurm": None, "shard": None, "budget": None, "workers": None}
     for other, message in (
         ({"scheduler": "here:1"}, "--together is of one process"),
         ({"device": "cpu"}, "--device cuda is needed, got cpu"),

@@ -1,6 +1,7 @@
 """Generation: the distribution of what is drawn is the distribution of the model."""
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -95,6 +96,15 @@ def test_at_a_temperature_whose_quotients_overflow_too(temperature):
     assert np.array_equal(generate(model, 4, 8, 0, temperature=temperature), generate(model, 4, 8, 0, temperature=1e-6))
 
 
+LAW = [Fraction(5, 10), Fraction(3, 10), Fraction(2, 10)]
+
+
+@pytest.mark.parametrize("first", [LAW, np.float32(LAW), torch.tensor(np.float32(LAW), requires_grad=True)])
+def test_probabilities_of_any_real_type_are_taken(first):
+    found, expected = (generate(model_of("rnn"), 20, 3, 0, first=law) for law in (first, [0.5, 0.3, 0.2]))
+    assert np.array_equal(found, expected)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -103,7 +113,14 @@ def test_at_a_temperature_whose_quotients_overflow_too(temperature):
         ({"temperature": 0.0}, "temperature"),
         ({"context": 1}, "context"),
         ({"first": [0.5, 0.5]}, "3 probabilities"),
-        ({"first": [0.5, 0.6, 0.1]}, "sum to one"),
+        ({"first": [0.5, 0.6, 0.1]}, r"sum to one are allowed, got the sum 1\.2"),
+        ({"first": [0.5, np.nan, 0.5]}, "sum to one are allowed, got nan"),
+        ({"first": [0.6, -0.1, 0.5]}, r"sum to one are allowed, got -0\.1"),
+        ({"first": [np.inf, 0.5, 0.5]}, "got the sum inf"),
+        ({"first": ["a", "b", "c"]}, "first: real numbers"),
+        ({"first": [None] * 3}, "first: real numbers"),
+        ({"first": [1, 0j, 0]}, "first: real numbers"),
+        ({"first": [[0, 1], [2]]}, "first: an array of numbers"),
         ({"first": np.array([[3], [0]])}, "in the vocabulary"),
         ({"first": np.zeros((3, 2), dtype=int)}, "prompts"),
     ],

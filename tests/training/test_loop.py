@@ -281,6 +281,33 @@ def test_a_killed_run_goes_on_from_its_checkpoint_to_the_same_numbers(tmp_path):
     assert json.loads(resumed.read_text(encoding="utf-8")) == json.loads(whole.read_text(encoding="utf-8"))
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_the_decay_of_the_embedding_comes_after_clipping_and_is_in_no_loss(optimizer):
+    def trained(decay):
+        model, task = create("rnn", 2, 2, seed=0).double(), small_task()
+        start = model.embedding.weight.detach().clone()
+        settings = {"optimizer": optimizer, "learning_rate": 0.1, "epochs": 1, "batch": 60, "clip": 1e-9}
+        course = fit(model, task, FitSettings(**settings, embedding_decay=decay), progress=False)
+        return start, model.embedding.weight.detach(), course.training_losses
+
+    (start, plain, losses), (_, decayed, with_decay) = trained(0.0), trained(0.5)
+    assert losses == with_decay
+    assert torch.allclose(decayed - plain, -0.1 * 2 * 0.5 * start, rtol=1e-9, atol=0)
+
+
+def test_a_checkpoint_may_be_named_by_a_string(tmp_path):
+    path, settings = tmp_path / "run.safetensors", FitSettings(epochs=1)
+    first = fit(create("rnn", 2, 2), small_task(), settings, checkpoint=str(path), progress=False)
+    assert path.exists()
+    assert fit(create("rnn", 2, 2, seed=9), small_task(), settings, checkpoint=path, progress=False) == first
+
+
+@pytest.mark.parametrize("given", [{"seed": np.int64(3)}, {"rate": float("nan")}, {1: 2}, {"names": {"a"}}, [1]])
+def test_a_configuration_that_json_cannot_hold_is_refused_before_any_work(given, tmp_path):
+    with pytest.raises(ValueError, match="configuration: what JSON can hold is allowed, got "):
+        fit(None, small_task(), FitSettings(), checkpoint=tmp_path / "x", configuration=given, progress=False)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -295,6 +322,12 @@ def test_a_killed_run_goes_on_from_its_checkpoint_to_the_same_numbers(tmp_path):
 def test_wrong_settings_are_refused_by_name(given, message):
     with pytest.raises(ValueError, match=message):
         FitSettings(**given)
+
+
+@pytest.mark.parametrize("vocabulary", ["a", 3.5, True, 0, -2])
+def test_a_vocabulary_that_is_no_size_is_refused(vocabulary):
+    with pytest.raises(ValueError, match="vocabulary: a whole number of at least 1 is allowed, got"):
+        NextToken([[0, 1]], [[0, 1]], vocabulary=vocabulary)
 
 
 @pytest.mark.parametrize(

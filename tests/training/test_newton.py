@@ -18,6 +18,7 @@ NETWORKS = [
     ("rnn", 2, 3, {}),
     ("lstm", 3, 1, {}),
     ("lstm", 2, 2, {"start": "chrono", "longest": 9, "embedding": 3}),
+    ("relu_rnn", 3, 2, {"embedding": 2}),
 ]
 
 
@@ -55,6 +56,7 @@ def test_the_gradient_of_every_sequence_is_that_of_the_sequence_alone(architectu
     assert np.allclose(losses, expected_losses, rtol=1e-12)
     assert np.allclose(gradients, expected, rtol=1e-10, atol=1e-12)
     assert not np.allclose(gradients[0], expected[1])  # of another sequence
+    assert torch.equal(sequence_gradients(model, torch.from_numpy(data).int())[1], gradients)
     assert not any(parameter.grad is not None for parameter in model.parameters())
 
 
@@ -178,9 +180,41 @@ def test_a_run_that_is_stopped_among_its_steps_goes_on_to_the_same_numbers(tmp_p
     ("architecture", "options"),
     [("transformer", {}), ("mamba", {}), ("lstm", {"dropout": 0.2}), ("lstm", {"embedding": None, "tied": True})],
 )
-def test_networks_without_these_gradients_are_refused(architecture, options):
-    with pytest.raises(ValueError, match="an RNN or LSTM without dropout and tied weights is allowed, got"):
-        sequence_gradients(create(architecture, 2, 4, 1, **options), torch.zeros(2, 5, dtype=torch.int64))
+def test_networks_without_these_gradients_are_refused_before_they_are_trained(architecture, options):
+    class Untouched(NextToken):
+        def batches(self, batch, epoch, device):
+            raise AssertionError
+
+    model, data = create(architecture, 2, 4, 1, **options), chains(4, 6, 0)
+    for asked in (
+        lambda: sequence_gradients(model, torch.zeros(2, 5, dtype=torch.int64)),
+        lambda: fit(model, Untouched(data, data), FitSettings(epochs=2, newton=1), progress=False),
+    ):
+        with pytest.raises(ValueError, match="VanillaRNN, LSTM or ReluRNN without dropout and tied weights is allowed"):
+            asked()
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        np.zeros((2, 5), dtype=np.int64),
+        torch.zeros(0, 5, dtype=torch.int64),
+        torch.zeros(5, dtype=torch.int64),
+        torch.zeros(2, 1, dtype=torch.int64),
+        torch.zeros(2, 5),
+        torch.zeros(2, 5, dtype=torch.bool),
+        [[0, 1]],
+        None,
+    ],
+)
+def test_anything_but_sequences_of_whole_numbers_is_refused(tokens):
+    with pytest.raises(ValueError, match=r"tokens: an int32 or int64 tensor of shape \(n >= 1, T >= 2\) is allowed"):
+        sequence_gradients(network(*NETWORKS[0]), tokens)
+
+
+def test_a_network_that_is_none_of_ours_is_refused():
+    with pytest.raises(ValueError, match="tied weights is allowed, got Linear"):
+        sequence_gradients(torch.nn.Linear(2, 2), torch.zeros(2, 5, dtype=torch.int64))
 
 
 def test_another_task_and_no_epochs_at_all_are_refused():

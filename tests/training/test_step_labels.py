@@ -257,7 +257,7 @@ def test_other_settings_are_refused(given):
 
 def test_scored_steps_shapes_and_classes_that_are_not_there_are_refused_by_name():
     (x, y), model = TASK.sample(5, 0), Told(np.zeros((TASK.vocabulary, TASK.classes)))
-    for scored in (np.arange(4) == 3, [99], [4], [-1], [], [0.5], [[0]]):
+    for scored in (np.arange(4) == 3, [99], [4], [-1], [], [0.5], [[0]], [0, 0, 3]):
         with pytest.raises(ValueError, match="scored: "):
             label_scores(model, x, y, TASK.classes, scored=scored)
         with pytest.raises(ValueError, match="scored: "):
@@ -268,6 +268,9 @@ def test_scored_steps_shapes_and_classes_that_are_not_there_are_refused_by_name(
     for inputs in (x[:0], x[0], 1.0 * x, [[0], [1, 2]]):
         with pytest.raises(ValueError, match="inputs: "):
             label_scores(model, inputs, y, TASK.classes)
+    for classes in ("a", None, 3.5, True, 0):
+        with pytest.raises(ValueError, match="classes: a whole number of at least 1"):
+            label_scores(model, x, y, classes)
     for batch in (0, -1, 2.5):
         with pytest.raises(ValueError, match="batch: "):
             label_scores(model, x, y, TASK.classes, batch=batch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -47,7 +47,7 @@ class AttentiveRNN(Module):
     and c_t = 0 where it is empty.
     gain: V starts as this number times an orthogonal matrix.
     Raises ValueError for unknown names, attended times that are repeated or not among 1 ... t, and inputs that have
-    the wrong shape or go beyond the attended times. Cost of T steps: O(T^2 hidden) and O(T hidden^2).
+    the wrong shape or type or go beyond the attended times. Cost of T steps: O(T^2 hidden) and O(T hidden^2).
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class AttentiveRNN(Module):
         self.attention = attention
         self.attended = None if attended is None else attended_times(attended)
         scale = real_number(gain, "gain")
-        if not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
-            raise ValueError(f"dtype: a floating type of torch is allowed, got {dtype!r}")
+        if dtype not in (torch.float32, torch.float64):
+            raise ValueError(f"dtype: torch.float32 or torch.float64 is allowed, got {dtype!r}")
 
         def glorot(rows: int, columns: int) -> nn.Parameter:
             return nn.Parameter(nn.init.xavier_uniform_(torch.empty(rows, columns, dtype=dtype)))
@@ -109,9 +109,11 @@ class AttentiveRNN(Module):
         """s_t = Psi_t(h_1, ..., h_t, s_{t-1}) of Eq. 9, one step: hidden (t, hidden), previous (hidden,) -> (hidden,).
 
         Its derivatives, each argument on its own, are the partial ones of Lemmas 5 and 6. Raises ValueError for other
-        shapes, and for more states than there are attended times.
+        shapes and types, and for more states than there are attended times.
         """
-        given, previously = np.shape(hidden), np.shape(previous)
+        self._refuse_foreign("hidden", hidden)
+        self._refuse_foreign("previous", previous)
+        given, previously = hidden.shape, previous.shape
         if len(given) != 2 or given[1] != self.hidden or not given[0] or previously != (self.hidden,):
             allowed = f"hidden (t, {self.hidden}) with t >= 1 and previous ({self.hidden},) are allowed"
             raise ValueError(f"{allowed}, got shapes {tuple(given)} and {tuple(previously)}")
@@ -173,10 +175,13 @@ class AttentiveRNN(Module):
         c = torch.einsum("bi,bih->bh", alpha, hidden)
         return alpha, c, self.combine(hidden[:, -1], c)
 
+    def _refuse_foreign(self, name: str, value: Any) -> None:
+        if not isinstance(value, Tensor) or value.dtype != self.V.dtype:
+            given = f"{type(value).__name__} of {getattr(value, 'dtype', 'no type')}"
+            raise ValueError(f"{name}: a tensor of {self.V.dtype} is allowed, got {given}")
+
     def _refuse_unfit(self, inputs: Tensor, replace: Mapping[int, Tensor]) -> None:
-        if not isinstance(inputs, Tensor) or inputs.dtype != self.V.dtype:
-            given = f"{type(inputs).__name__} of {getattr(inputs, 'dtype', 'no type')}"
-            raise ValueError(f"inputs: a tensor of {self.V.dtype} is allowed, got {given}")
+        self._refuse_foreign("inputs", inputs)
         if inputs.ndim != 3 or inputs.shape[-1] != self.inputs or 0 in inputs.shape:
             raise ValueError(f"inputs: (batch, time, {self.inputs}) is allowed, got shape {tuple(inputs.shape)}")
         time = inputs.shape[1]
@@ -186,8 +191,8 @@ class AttentiveRNN(Module):
             whole_number(t, "replace", 1)
             if t > time:
                 raise ValueError(f"replace: times 1 .. {time} are allowed, got {t}")
-            if np.shape(replace[t]) != (self.hidden,):
-                shape = tuple(np.shape(replace[t]))
+            self._refuse_foreign(f"replace[{t}]", replace[t])
+            if (shape := tuple(replace[t].shape)) != (self.hidden,):
                 raise ValueError(f"replace: a state ({self.hidden},) is allowed, got shape {shape} at time {t}")
 
 

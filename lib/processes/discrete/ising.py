@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from math import exp, fsum, log1p
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
+from scipy.special import expit, log_expit
 
 from lib.checks import real_number, whole_lags, whole_number
 from lib.processes.discrete.markov import MarkovChain, sample_chain
 from lib.processes.discrete.tables import information_of_deviation
 
-# Beyond this argument asinh(y) = ln(2 y) to rounding, and y itself would soon overflow.
+# Beyond this argument asinh(y) = ln(2 y) and ln(2 sinh x) = x to rounding, and y itself would soon overflow.
 _ASYMPTOTIC = 40.0
 LARGEST = 1e300  # of beta J and beta h: twice them is finite
 
@@ -40,9 +42,11 @@ class IsingChain:
         aligned, biased = real_number(self.beta * self.coupling, "beta * coupling"), self.beta * self.field
         largest = max(abs(aligned), abs(real_number(biased, "beta * field")))
         shrunk = min(1.0, LARGEST / largest) if largest else 1.0  # both: such a distribution is its own limit
-        # alignment > 0: neighbours tend to be alike
-        self._alignment, self._bias = -aligned * shrunk, biased * shrunk
-        self._angle = _angle(self._alignment, self._bias)
+        # sizes and signs: neighbours tend to be alike (1) or not (-1), and a field < 0 mirrors one > 0
+        self._pair, self._alike = 2.0 * abs(aligned) * shrunk, -1 if aligned > 0.0 else 1
+        self._bias, self._sign = abs(biased) * shrunk, -1 if biased < 0.0 else 1
+        angle, self._critical = _angle(self._alike * self._pair, self._bias)
+        self._angle = self._sign * angle
 
     def __repr__(self) -> str:
         return f"IsingChain({self.coupling!r}, {self.beta!r}, field={self.field!r})"
@@ -60,7 +64,7 @@ class IsingChain:
     @property
     def transition_matrix(self) -> NDArray[np.float64]:
         """P(next symbol | symbol), (2, 2): Eq. 62 of Shen (2019) without field."""
-        return _conditional(self._alignment, self._bias + self._angle)
+        return self._conditional(self._bias + abs(self._angle), self._critical)
 
     def markov_chain(self) -> MarkovChain:
         """The same distribution as a `MarkovChain`, which also knows its bipartite information."""
@@ -73,8 +77,8 @@ class IsingChain:
         for other lags. Cost O(1) each.
         """
         whole = whole_lags(lags)
-        negative = (self._alignment < 0.0) & (whole % 2 == 1)
-        with np.errstate(invalid="ignore"):  # independent spins: 0 times -infinity at lag 0
+        negative = (self._alike < 0) & (whole % 2 == 1)
+        with np.errstate(invalid="ignore", over="ignore"):  # independent spins: 0 times -infinity at lag 0
             exponent = np.where(whole == 0, 0.0, whole * self._log_ratio)
         return np.asarray(np.where(negative, -1.0, 1.0) * np.exp(exponent))[()]
 
@@ -94,7 +98,8 @@ class IsingChain:
     def correlation_length(self) -> float:
         """xi of I(tau) ~ exp(-tau / xi): -1 / (2 ln |lambda_2 / lambda_1|); the spins' own length is twice that.
 
-        Finite at every finite beta; zero for independent spins.
+        Finite at every finite beta (infinite where it leaves float64, beta |J| above about 355 without field); zero
+        for independent spins.
         """
         return float(-0.5 / self._log_ratio) if self._log_ratio < 0.0 else np.inf
 
@@ -118,14 +123,15 @@ class IsingChain:
 
         Both rows of the first matrix are the distribution of the first spin. ValueError for length < 1. Cost O(length).
         """
-        messages = np.zeros(whole_number(length, "length", 1))
-        for place in range(messages.size - 1, 0, -1):
-            messages[place - 1] = _message(self._alignment, self._bias + messages[place])
-            if messages[place - 1] == messages[place]:  # far from the end, as in the infinite chain
-                messages[:place] = messages[place]
+        size, states = whole_number(length, "length", 1), [(2.0 * self._bias, 0.0, 2.0 * self._bias - self._pair)]
+        while len(states) < size:
+            states.append(self._earlier(*states[-1]))
+            if states[-1][::2] == states[-2][::2]:  # far from the end, as in the infinite chain
                 break
-        steps = _conditional(self._alignment, 2.0 * (self._bias + messages))
-        steps[0] = _conditional(0.0, 2.0 * (self._bias + messages[0]))  # the first spin has no neighbour before it
+        field, _, critical = np.array([states[-1]] * (size - len(states)) + states[::-1]).T
+        steps = self._conditional(field, critical)
+        up = self._sign * field[0]  # the first spin has no neighbour before it
+        steps[0] = expit([-up, up])
         return steps
 
     def sample_open(self, n: int, length: int, seed: int | np.random.Generator) -> NDArray[np.uint8]:
@@ -140,38 +146,42 @@ class IsingChain:
 
     @property
     def _log_ratio(self) -> float:
-        """ln |lambda_2 / lambda_1|, accurate next to ratio 0 and next to ratio 1."""
-        # ratio = sinh(2 K) / (cosh(2 K) + cosh(b)), all terms divided by the largest exponential
-        double, bias = 2.0 * abs(self._alignment), abs(self._bias + self._angle)
-        scale = max(double, bias)
-        cosh_bias = 0.5 * (np.exp(bias - scale) + np.exp(-bias - scale))
-        total = 0.5 * (np.exp(double - scale) + np.exp(-double - scale)) + cosh_bias
-        gap = (np.exp(-double - scale) + cosh_bias) / total
-        if gap < 0.5:
-            return float(np.log1p(-gap))
-        ratio = -0.5 * np.expm1(-2.0 * double) * np.exp(double - scale) / total
-        return float(np.log(ratio)) if ratio > 0.0 else -np.inf
+        """ln |lambda_2 / lambda_1|, accurate next to ratio 0 and next to ratio 1: three terms of one sign."""
+        # |P(+ | +) - P(+ | -)| = expit(w) - expit(c) = expit(w) expit(-c) (1 - exp(c - w)), w - c = 4 beta |J|
+        if self._pair == 0.0:
+            return -np.inf
+        apart = 2.0 * self._pair
+        last = np.log1p(-np.exp(-apart)) if apart > 1.0 else np.log(-np.expm1(-apart))
+        return float(log_expit(self._bias + abs(self._angle) + self._pair) + log_expit(-self._critical) + last)
+
+    def _conditional(self, field: ArrayLike, critical: ArrayLike) -> NDArray[np.float64]:
+        """P(b | a), (..., 2, 2), from f and c = f - 2 beta |J|, (...): f is the log odds of b along h without a.
+
+        The neighbour makes them c or w = f + 2 beta |J|. Where f is huge, c has digits that f has lost.
+        """
+        odds = np.stack(np.broadcast_arrays(critical, np.add(field, self._pair)), axis=-1)
+        up = self._sign * odds[..., :: self._alike * self._sign]
+        return np.stack([expit(-up), expit(up)], axis=-1)
+
+    def _earlier(self, field: float, low: float, critical: float) -> tuple[float, float, float]:
+        """f, what rounding took from it, and c = f - 2 beta |J| of the spin before, f = 2 (beta |h| + l):
+
+        2 |l| = min(f, 2 beta |J|) + ln(1 + e^-w) - ln(1 + e^-|c|), after the f, c, w of the spin.
+        """
+        rest = log1p(exp(-field - self._pair)) - log1p(exp(-abs(critical)))
+        message = (field, low, rest) if critical < 0.0 else (self._pair, rest)
+        terms = [2.0 * self._bias, *(self._alike * term for term in message)]
+        field = fsum(terms)  # rounded once
+        return field, fsum([*terms, -field]), fsum([*terms, -self._pair])
 
 
-def _conditional(alignment: float, bias: ArrayLike) -> NDArray[np.float64]:
-    """P(b | a) proportional to exp(alignment s_a s_b + bias s_b / 2), (..., 2, 2) for biases of shape (...)."""
-    up = 2.0 * alignment * np.array([-1.0, 1.0]) + np.asarray(bias)[..., None]
-    return np.stack([expit(-up), expit(up)], axis=-1)
-
-
-def _message(alignment: float, field: float) -> float:
-    """artanh(tanh(alignment) tanh(field)), without overflow: half the log ratio of two sums over one spin."""
-    alike = np.logaddexp(alignment + field, -alignment - field)
-    opposed = np.logaddexp(alignment - field, field - alignment)
-    return float(0.5 * (alike - opposed))
-
-
-def _angle(alignment: float, bias: float) -> float:
-    """asinh(exp(2 alignment) sinh(bias)), without overflow."""
+def _angle(double: float, bias: float) -> tuple[float, float]:
+    """theta = asinh(exp(double) sinh(bias)) and bias + theta - |double| for bias >= 0: huge terms cancel first."""
     if bias == 0.0:
-        return 0.0
-    size = abs(bias)
-    log_sinh = float(np.log(np.sinh(size))) if size < _ASYMPTOTIC else size - np.log(2.0)
-    exponent = 2.0 * alignment + log_sinh
-    angle = float(np.arcsinh(np.exp(exponent))) if exponent < _ASYMPTOTIC else exponent + np.log(2.0)
-    return float(np.copysign(angle, bias))
+        return 0.0, -abs(double)
+    log_sinh = bias if bias > _ASYMPTOTIC else float(np.log(2.0 * np.sinh(bias)))
+    exponent, down = double + log_sinh, min(double, 0.0)
+    if exponent > _ASYMPTOTIC:
+        return exponent, (bias + down) + (down + log_sinh)
+    angle = float(np.arcsinh(0.5 * np.exp(exponent)))
+    return angle, (bias - abs(double)) + angle

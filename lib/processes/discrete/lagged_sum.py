@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from lib.checks import generator, real_number, whole_number
+from lib.checks import generator, plain_array, real_number, whole_number
 
 _LARGEST_TABLE = 2**24  # sequences that `joint_distribution` enumerates
 
@@ -21,7 +21,7 @@ class LaggedSum:
     Without noise and with two symbols that is x_t = x_{t-1} xor x_{t-order}. Started from `order` independent uniform
     symbols the source is stationary: given the noise, (x_{t-order} .. x_{t-1}) -> (x_{t-order+1} .. x_t) is one to one,
     so that any `order` neighbours are independent and uniform. The symbol `order` steps back is therefore uniform
-    even if all between are known, and a predictor that does not see it knows nothing: `conditional_entropy`.
+    even if all between are known, and a predictor of fewer than `order` symbols knows nothing: `conditional_entropy`.
 
     order: at least 2. symbols: at least 2, numbered from 0. noise: a probability. Raises ValueError otherwise.
     """
@@ -46,7 +46,7 @@ class LaggedSum:
 
         k < order leaves the uniform distribution. Raises ValueError for symbols that do not exist. Cost O(size).
         """
-        known = np.asarray(context)
+        known = plain_array(context, "context")
         if known.ndim < 1 or (known.size and known.dtype.kind not in "iu"):
             raise ValueError(f"context: whole numbers of shape (..., k) are allowed, got {context!r}")
         if np.any((known < 0) | (known >= self.symbols)):

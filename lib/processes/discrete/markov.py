@@ -9,10 +9,9 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 
-from lib.checks import generator, real_array, whole_lags, whole_number
+from lib.checks import generator, real_array, sum_tolerance, whole_lags, whole_number
 from lib.processes.discrete.tables import block_lengths, information_of_deviation
 
-_ROUNDING = 1e-9  # sums of rows and distributions may miss one by this much
 _LARGEST_TABLE = 2**24  # sequences that `joint_distribution` enumerates
 _BLOCK = 2**20  # uniform numbers held at a time while sampling
 
@@ -21,7 +20,8 @@ class MarkovChain:
     """Stationary chain with P(next = b | now = a) = transition[a, b].
 
     transition: (M, M), rows are probabilities. initial: (M,), a distribution that the transition leaves unchanged; None
-    takes the stationary distribution, which then has to be unique. Raises ValueError otherwise.
+    takes the stationary distribution, which then has to be unique. Raises ValueError otherwise. Sums may miss one by
+    1e-9, or by four epsilon of float32 or float16 where probabilities come so; they are then divided by their sum.
     """
 
     def __init__(self, transition: ArrayLike, initial: ArrayLike | None = None) -> None:
@@ -29,7 +29,7 @@ class MarkovChain:
         if initial is None:
             self.initial = stationary_distribution(self.transition)
         else:
-            self.initial = _stationary(initial, self.transition)
+            self.initial = _stationary(initial, self.transition, sum_tolerance(transition, "transition"))
 
     def __repr__(self) -> str:
         return f"MarkovChain({self.transition.tolist()!r}, initial={self.initial.tolist()!r})"
@@ -161,18 +161,21 @@ def _stochastic(transition: ArrayLike) -> NDArray[np.float64]:
         raise ValueError(f"transition: a square matrix of probabilities is allowed, got shape {matrix.shape}")
     if not np.all(matrix >= 0.0):
         raise ValueError(f"transition: probabilities >= 0 are allowed, got {matrix[~(matrix >= 0.0)].flat[0]!r}")
-    sums = matrix.sum(axis=1)
-    wrong = ~(np.abs(sums - 1.0) <= _ROUNDING)
+    sums, tolerance = matrix.sum(axis=1), sum_tolerance(transition, "transition")
+    wrong = ~(np.abs(sums - 1.0) <= tolerance)
     if np.any(wrong):
-        raise ValueError(f"transition: every row has to sum to one, row {int(wrong.argmax())} has {sums[wrong][0]:.6g}")
+        row, found = int(wrong.argmax()), f"{sums[wrong][0]:.12g}"
+        raise ValueError(f"transition: every row has to sum to one to within {tolerance:.3g}, row {row} has {found}")
     return np.asarray(matrix / sums[:, None])
 
 
-def _stationary(initial: ArrayLike, transition: NDArray[np.float64]) -> NDArray[np.float64]:
-    law = real_array(initial, "initial")
-    if law.shape != transition.shape[:1] or not np.all(law >= 0.0) or abs(law.sum() - 1.0) > _ROUNDING:
-        raise ValueError(f"initial: {transition.shape[0]} probabilities that sum to one are allowed, got {initial!r}")
+def _stationary(initial: ArrayLike, transition: NDArray[np.float64], rounding: float) -> NDArray[np.float64]:
+    law, tolerance = real_array(initial, "initial"), sum_tolerance(initial, "initial")
+    if law.shape != transition.shape[:1] or not np.all(law >= 0.0) or abs(law.sum() - 1.0) > tolerance:
+        allowed = f"{transition.shape[0]} probabilities that sum to one to within {tolerance:.3g}"
+        raise ValueError(f"initial: {allowed} are allowed, got {initial!r} with the sum {law.sum():.12g}")
+    law = law / law.sum()
     gap = float(np.max(np.abs(law @ transition - law)))
-    if gap > _ROUNDING:
+    if gap > max(tolerance, rounding):
         raise ValueError(f"initial: a stationary distribution is allowed; the transition moves this one by {gap:.3g}")
-    return np.asarray(law / law.sum())
+    return np.asarray(law)

@@ -8,7 +8,7 @@ from math import log
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import generator, whole_number
+from lib.checks import generator, plain_array, whole_number
 
 BLANK = 0
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -90,7 +90,7 @@ class RecallTask(ABC):
 
         Raises ValueError for arrays that are no inputs of this task.
         """
-        given = np.asarray(inputs)
+        given = plain_array(inputs, "inputs")
         if given.ndim != 2 or given.shape[1] != self.length or given.dtype.kind not in "iu":
             raise ValueError(
                 f"inputs: whole numbers of shape (n, {self.length}) are allowed, got {given.dtype} of {given.shape}"

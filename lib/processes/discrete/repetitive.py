@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from lib.checks import generator, real_number, whole_lags, whole_number
+from lib.checks import generator, plain_array, real_number, whole_lags, whole_number
 from lib.processes.discrete.tables import block_lengths
 
 
@@ -106,7 +106,7 @@ class RepetitiveSequence:
         Cost O(n length).
         """
         rows, columns = whole_number(n, "n", 1), whole_number(length, "length", 1)
-        if phase not in (None, 0, 1) or isinstance(phase, bool):
+        if plain_array(phase, "phase").ndim or phase not in (None, 0, 1) or isinstance(phase, bool | np.bool_):
             raise ValueError(f"phase: None, 0 or 1 is allowed, got {phase!r}")
         random = generator(seed)
         phases = random.integers(0, 2, size=rows) if phase is None else np.full(rows, int(phase))

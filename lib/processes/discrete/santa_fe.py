@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from lib.checks import generator, real_number, whole_lags, whole_number
+from lib.checks import generator, plain_array, real_number, whole_lags, whole_number
 from lib.processes.discrete.tables import block_lengths
 
 
@@ -80,7 +80,7 @@ class SantaFeProcess:
         ln P(k) - ln V where topic k is new, ln P(k) where the fact repeats what was said about it, -inf where it
         contradicts. Raises ValueError for other symbols or shapes. O(n length log length).
         """
-        symbols = np.asarray(sequences)
+        symbols = plain_array(sequences, "sequences")
         if symbols.ndim != 2 or symbols.dtype.kind not in "iu" or symbols.size == 0:
             raise ValueError(f"sequences: integers (n, length) are allowed, got {symbols.shape} of {symbols.dtype}")
         if symbols.min() < 0 or symbols.max() >= self.values * self.topics:
@@ -95,7 +95,8 @@ class SantaFeProcess:
         fact = np.where(contradicted, -np.inf, np.where(known, 0.0, -np.log(self.values)))
         logarithms = np.empty(symbols.shape)
         np.put_along_axis(logarithms, order, fact, axis=1)
-        return np.asarray(logarithms + np.log(self.topic_law)[topics])
+        # ln P(k) from P(1), which never underflows
+        return np.asarray(logarithms + (np.log(self.topic_law[0]) - np.log(topics + 1.0) / self.exponent))
 
     def _seen(self, lengths: NDArray[np.int64]) -> NDArray[np.float64]:
         """Probability that a topic is mentioned among so many symbols, shape of `lengths` + (topics,)."""

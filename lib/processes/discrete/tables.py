@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlog1py
 
-from lib.checks import plain_array
+from lib.checks import plain_array, real_array, sum_tolerance
 
 # Below this |x|, (1 + x) ln(1 + x) - x cancels, and sixteen terms of its series reach the rounding of x.
 _SERIES_BELOW = 0.1
@@ -39,11 +39,12 @@ def information_of_table(table: ArrayLike) -> np.float64:
     """Mutual information of a joint probability table (A, B): KL divergence from the product of its marginals.
 
     I = sum_ab P(a, b) ln(P(a, b) / (P(a) P(b))), Eq. 1 of L2M (2025). Returns nats. Raises ValueError unless
-    the entries are >= 0 and sum to one. Cost O(A B).
+    the entries are >= 0 and sum to one (to within four epsilon of floats narrower than float64). Cost O(A B).
     """
-    joint = np.asarray(table, dtype=np.float64)
-    if joint.ndim != 2 or joint.size == 0 or not np.all(joint >= 0.0) or abs(joint.sum() - 1.0) > 1e-9:
-        raise ValueError(f"table: a matrix of probabilities that sum to one is allowed, got {table!r}")
+    joint, tolerance = real_array(table, "table"), sum_tolerance(table, "table")
+    if joint.ndim != 2 or joint.size == 0 or not np.all(joint >= 0.0) or abs(joint.sum() - 1.0) > tolerance:
+        allowed = f"a matrix of probabilities that sum to one to within {tolerance:.3g}"
+        raise ValueError(f"table: {allowed} is allowed, got {table!r} with the sum {joint.sum():.12g}")
     rows, columns = joint.sum(axis=1), joint.sum(axis=0)
     return np.float64(information_of_deviation(joint - np.outer(rows, columns), rows, columns))
 

@@ -7,16 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
 from math import fsum, log, prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from lib.checks import generator, whole_number
+from lib.checks import generator, sum_tolerance, whole_number
 from lib.processes.ngram.sentences import END, START, Sentence, Word, exact_weights, refuse_marks
 
 Fillers = Sequence[str] | Mapping[str, float | Fraction]
-SUM_TOLERANCE = 1e-9  # of probabilities given as floats
-_SLOT = re.compile(r"\{([^{}\s]*)\}")
+_SLOT = re.compile(r"\{([^{}\s]+)\}")
 Choices = list[tuple[Sentence, Fraction]]  # the fillers of one place, with their probabilities
 
 
@@ -34,10 +33,11 @@ class TemplateGrammar:
     templates: texts such as "{A} woke at {B} o’clock", words parted by spaces, slots in braces.
     slots: for each name its fillers, equally likely, or a mapping filler -> weight. A filler may have several words.
     template_probabilities: "sentences" weighs a template by its number of fillings, so that with equally likely fillers
-    every sentence is equally likely; "templates" makes templates equally likely; else a probability for each template.
+    every sentence is equally likely; "templates" makes templates equally likely; else a probability for each template;
+    their sum may miss one by 1e-9, or by four epsilon of float32 or float16, and they are divided by it.
 
-    Probabilities are exact fractions. Raises ValueError for an empty, unnamed or unknown slot, an unused name, weights
-    that are no probabilities, or a sentence that can be made in two ways.
+    Probabilities are exact fractions. Raises ValueError for other types, an empty, unnamed or unknown slot, an unused
+    name, weights that are no probabilities, or a sentence that can be made in two ways.
     """
 
     def __init__(
@@ -46,11 +46,12 @@ class TemplateGrammar:
         slots: Mapping[str, Fillers],
         template_probabilities: str | Sequence[float | Fraction] = "sentences",
     ) -> None:
-        if isinstance(templates, str) or not templates:
-            raise ValueError(f"templates: a sequence of at least one text is allowed, got {templates!r}")
+        texts = _texts(templates, "templates: a sequence of at least one text is allowed")
+        if not isinstance(slots, Mapping) or not all(isinstance(name, str) for name in slots):
+            raise ValueError(f"slots: a mapping of names to fillers is allowed, got {slots!r}")
         fillers = {name: _fillers(name, given) for name, given in slots.items()}
-        self._parts = [_parts(text, fillers) for text in templates]
-        unused = set(slots).difference(*(_SLOT.findall(text) for text in templates))
+        self._parts = [_parts(text, fillers) for text in texts]
+        unused = set(slots).difference(*(_SLOT.findall(text) for text in texts))
         if unused:
             raise ValueError(f"slots: every slot has to occur in a template, {sorted(unused)} occur in none")
         self.template_sizes = tuple(prod(len(part) for part in parts) for parts in self._parts)
@@ -137,9 +138,9 @@ class TemplateGrammar:
 
     def entropy(self) -> float:
         """Entropy of one sentence in nats: -sum of p ln p over the choices of template and fillers."""
-        choice = [-float(p) * log(p) for p in self.template_probabilities]
+        choice = [-float(p) * log(p) for p in self.template_probabilities if float(p)]  # 0 ln 0 = 0
         for parts, weight in zip(self._parts, self.template_probabilities, strict=True):
-            choice += [-float(weight * p) * log(p) for part in parts for _, p in part]
+            choice += [-float(weight * p) * log(p) for part in parts for _, p in part if float(p)]
         return fsum(choice)
 
     def mean_length(self) -> Fraction:
@@ -173,11 +174,8 @@ class TemplateGrammar:
         if isinstance(given, str):
             choices = '"sentences", "templates" or probabilities'
             raise ValueError(f"template_probabilities: {choices} are allowed, got {given!r}")
-        law = exact_weights(given, len(self._parts), "template_probabilities")
-        total = fsum(map(float, given))
-        if abs(total - 1.0) > SUM_TOLERANCE:
-            raise ValueError(f"template_probabilities: numbers that sum to one are allowed, got the sum {total:g}")
-        return law
+        name = "template_probabilities"
+        return exact_weights(given, len(self._parts), name, sum_tolerance(given, name))
 
     def _weighted_graphs(self, pads: int) -> Iterator[tuple[list[list[Arc]], Fraction]]:
         for graph, weight in zip(self._graphs, self.template_probabilities, strict=True):
@@ -207,10 +205,19 @@ class TemplateGrammar:
                         waiting.append(step)
 
 
+def _texts(given: Any, allowed: str) -> list[str]:
+    """The texts of a list or array; ValueError, which begins as given, unless there is one at least."""
+    try:
+        texts = [] if isinstance(given, str) else list(given)
+    except TypeError:
+        texts = []
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"{allowed}, got {given!r}")
+    return texts
+
+
 def _fillers(name: str, given: Fillers) -> Choices:
-    if isinstance(given, str) or not given:
-        raise ValueError(f"slots: slot {name!r} needs a list of at least one filler, got {given!r}")
-    texts = list(given)
+    texts = _texts(given, f"slots: slot {name!r} needs a list of at least one text as filler")
     phrases = [tuple(text.split()) for text in texts]
     if not all(phrases):
         raise ValueError(f"slots: a filler has at least one word, slot {name!r} has an empty one")

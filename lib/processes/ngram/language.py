@@ -11,7 +11,7 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import generator, whole_number
+from lib.checks import generator, plain_array, whole_number
 from lib.processes.ngram import paper
 from lib.processes.ngram.grammar import Fillers, TemplateGrammar
 from lib.processes.ngram.rules import (
@@ -36,8 +36,9 @@ class NgramLanguage:
     source: a `TemplateGrammar`, a `SentenceList`, or an iterable of sentences, each a sequence of words.
     n: words of a rule, context and next word, at least 1. end: whether `<end>` counts as a next word; without it
     contexts that only end sentences are no rules. padding: whether n - 1 marks `<start>` precede the first word, so
-    that rules cover it too; without, words 1 .. n - 1 lie outside the rules. Raises ValueError for n < 1, or a
-    sentence shorter than n words without padding. Source: Nandakumar, Mi and Liu, Def. 3.1-3.4.
+    that rules cover it too; without, words 1 .. n - 1 lie outside the rules. Raises ValueError for n < 1, an
+    end or padding that is no bool, or a sentence shorter than n words without padding.
+    Source: Nandakumar, Mi and Liu, Def. 3.1-3.4.
     """
 
     def __init__(
@@ -50,6 +51,9 @@ class NgramLanguage:
     ) -> None:
         self.n = whole_number(n, "n", 1)
         self.source = source if isinstance(source, TemplateGrammar | SentenceList) else SentenceList(source)
+        for name, flag in (("end", end), ("padding", padding)):
+            if not isinstance(flag, bool | np.bool_):
+                raise ValueError(f"{name}: True or False is allowed, got {flag!r}")
         self.end, self.padding = bool(end), bool(padding)
         if not padding and self.source.shortest() < self.n:
             raise ValueError(
@@ -95,10 +99,12 @@ class NgramLanguage:
 
         With end=False the last words of a stretch of text end nothing. Raises ValueError for no words.
         """
-        parts = [text] if isinstance(text, str) else list(text)
-        flat = bool(parts) and all(isinstance(part, str) for part in parts)
         if isinstance(text, str):
             raise ValueError("text: words or sentences are allowed, got one text; split it into words first")
+        if not isinstance(text, Iterable):
+            raise ValueError(f"text: words or sentences are allowed, got {text!r}")
+        parts = list(text)
+        flat = bool(parts) and all(isinstance(part, str) for part in parts)
         return cls(SentenceList([parts] if flat else parts), n, end=end, padding=padding)  # type: ignore[list-item]
 
     def __repr__(self) -> str:
@@ -157,7 +163,7 @@ class NgramLanguage:
     def decode(self, ids: ArrayLike) -> Sentence:
         """The words of ids 0 .. d - 1; d reads `<end>`, d + 1 `<start>`."""
         names = (*self.words, END, START)
-        array = np.asarray(ids)
+        array = plain_array(ids, "ids")
         if array.size and (array.dtype.kind not in "iu" or np.any((array < 0) | (array >= len(names)))):
             raise ValueError(f"ids: whole numbers from 0 to {len(names) - 1} are allowed, got {ids!r}")
         return tuple(names[i] for i in array.ravel().tolist())
@@ -196,7 +202,8 @@ class NgramLanguage:
     def completions(self, prefix: str | Sequence[Word]) -> dict[Word, float]:
         """Distribution of the next word in the language itself, given all words so far; `<end>` after a whole sentence.
 
-        Empty if no sentence begins so: the prefix is no valid starting sequence (Def. 3.2).
+        Empty if no sentence begins so: the prefix is no valid starting sequence (Def. 3.2). Raises ValueError for words
+        outside the vocabulary.
         """
         return {word: float(p) for word, p in self.source.next_words(self._known(prefix)).items()}
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from lib.checks import generator
+from lib.checks import generator, plain_array
 from lib.processes.ngram.sentences import END, START, Sentence, SentenceList, Word
 
 _LARGEST_TABLE = 2**27  # entries of a dense table of distributions: 1 GiB
@@ -77,7 +77,9 @@ class NgramRules:
         """ln P(following | context) by the n ids of context and following word."""
         rows = np.repeat(self.contexts, np.diff(self.bounds), axis=0)
         runs = np.column_stack([rows, self.following])
-        return dict(zip(map(tuple, runs.tolist()), np.log(self.probabilities).tolist(), strict=True))
+        with np.errstate(divide="ignore"):  # a probability that underflows
+            logarithms = np.log(self.probabilities).tolist()
+        return dict(zip(map(tuple, runs.tolist()), logarithms, strict=True))
 
     def sparse_laws(self) -> csr_array:
         """The distributions as a sparse table (N, d + 1); the last column is the end of the sentence."""
@@ -97,7 +99,7 @@ class NgramRules:
         """Entropy in nats of the distribution of each context, (N,)."""
         p = self.probabilities
         # "+ 0.0" turns the -0.0 of a sure word into 0.0
-        return np.asarray(-np.add.reduceat(p * np.log(p), self.bounds[:-1]) + 0.0)
+        return np.asarray(-np.add.reduceat(p * np.log(np.where(p > 0.0, p, 1.0)), self.bounds[:-1]) + 0.0)
 
     def mean_entropy(self) -> float:
         """Conditional entropy in nats of a word given its context, contexts weighted as they occur."""
@@ -241,7 +243,7 @@ def _seen(p: Fraction, draws: int, population: int | None) -> float:
 
 def _sizes(draws: ArrayLike, population: int | None) -> NDArray[np.int64]:
     """Whole numbers of draws, int64; ValueError otherwise."""
-    sizes = np.asarray(draws)
+    sizes = plain_array(draws, "draws")
     most = np.inf if population is None else population
     if sizes.dtype.kind not in "iu" or np.any((sizes < 0) | (sizes > most)):
         allowed = ">= 0" if population is None else f"from 0 to the {population} sentences"

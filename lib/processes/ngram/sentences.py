@@ -19,16 +19,31 @@ Sentence = tuple[Word, ...]
 START, END, UNKNOWN = "<start>", "<end>", "<unk>"
 
 
-def exact_weights(given: Sequence[float | Fraction], size: int, name: str) -> tuple[Fraction, ...]:
-    """Weights > 0 as exact fractions that sum to one; ValueError unless there are `size` of them."""
+def exact_weights(
+    given: Sequence[float | Fraction], size: int, name: str, tolerance: float | None = None
+) -> tuple[Fraction, ...]:
+    """Weights > 0 as exact fractions divided by their sum, which may miss one by the tolerance, if one is given.
+
+    Raises ValueError for a larger sum, or unless there are `size` of them.
+    """
     try:
-        weights = [Fraction(w) for w in given]
+        weights = [_fraction(w) for w in given]
     except (TypeError, ValueError, OverflowError):
         weights = []
     if len(weights) != size or min(weights, default=-1) <= 0:
         raise ValueError(f"{name}: {size} finite weights > 0 are allowed, got {given!r}")
-    total = sum(weights)
+    total = sum(weights, Fraction())
+    if tolerance is not None and abs(total - 1) > Fraction(tolerance):
+        found = f"{float(min(total, Fraction(10**300))):.12g}"  # larger ones are no float
+        raise ValueError(f"{name}: numbers that sum to one to within {tolerance:.3g} are allowed, got the sum {found}")
     return tuple(w / total for w in weights)
+
+
+def _fraction(weight: Any) -> Fraction:
+    """Fraction, which refuses float32 and would keep int64, whose sums wrap around."""
+    if isinstance(weight, np.floating):
+        return Fraction(float(weight))
+    return Fraction(int(weight) if isinstance(weight, np.integer) else weight)
 
 
 def refuse_marks(words: Sentence) -> Sentence:
@@ -70,7 +85,7 @@ class SentenceList:
         self._text = np.array(rows, dtype=np.int64)
         self._ends = np.cumsum(lengths)
         self._lengths = np.array(lengths, dtype=np.int64)
-        self._counts = np.ones(len(lengths), dtype=np.int64) if weights is None else _whole(weights, len(lengths))
+        self._counts = np.ones(len(lengths), dtype=np.int64) if weights is None else _whole(weights, lengths)
 
     @cached_property
     def _law(self) -> dict[Sentence, int]:
@@ -135,7 +150,7 @@ class SentenceList:
     def entropy(self) -> float:
         """Entropy of one sentence in nats, -sum p ln p over the different sentences."""
         total = sum(self._law.values())
-        return fsum(-count / total * log(count / total) for count in self._law.values())
+        return fsum(-p * log(p) for p in (count / total for count in self._law.values()) if p > 0.0)
 
     def mean_length(self) -> Fraction:
         """Expected number of words in a sentence."""
@@ -152,13 +167,15 @@ class SentenceList:
 
     def sample(self, n: int, seed: int | np.random.Generator) -> list[Sentence]:
         """n independent sentences. Raises ValueError for n < 1 or a bad seed."""
-        sentences, counts = list(self._law), np.array([float(c) for c in self._law.values()])
-        drawn = generator(seed).choice(len(sentences), size=whole_number(n, "n", 1), p=counts / counts.sum())
+        sentences, total = list(self._law), sum(self._law.values())
+        law = [count / total for count in self._law.values()]  # Python divides whole numbers that float cannot hold
+        drawn = generator(seed).choice(len(sentences), size=whole_number(n, "n", 1), p=law)
         return [sentences[i] for i in drawn]
 
 
-def _whole(weights: Sequence[float | Fraction], size: int) -> NDArray[Any]:
-    """Whole numbers in the same proportion, Python's own where 64 bits are too few."""
-    law = exact_weights(weights, size, "weights")
+def _whole(weights: Sequence[float | Fraction], lengths: Sequence[int]) -> NDArray[Any]:
+    """Whole numbers in the same proportion, Python's own where 64 bits are too few for counts of all places."""
+    law = exact_weights(weights, len(lengths), "weights")
     scale = lcm(*(w.denominator for w in law))
-    return np.array([int(w * scale) for w in law], dtype=np.int64 if scale <= np.iinfo(np.int64).max else object)
+    few = scale <= np.iinfo(np.int64).max // (max(lengths) + 1)
+    return np.array([int(w * scale) for w in law], dtype=np.int64 if few else object)

@@ -60,13 +60,13 @@ def windows_of(sequences: Array, outputs: Any, order: int) -> tuple[Array, Any]:
 
 
 def float_type(dtype: DTypeLike) -> np.dtype[Any]:
-    """The floating type that NumPy calls so; ValueError if it calls none so."""
+    """The floating type that NumPy calls so; ValueError if it calls none so, and for half precision."""
     try:
         kind = np.dtype(dtype)
     except TypeError:
         kind = np.dtype(object)
-    if kind.kind != "f":
-        raise ValueError(f"dtype: a floating type of NumPy is allowed, got {dtype!r}")
+    if kind.kind != "f" or kind.itemsize < 4:
+        raise ValueError(f"dtype: float32 or a wider floating type of NumPy is allowed, got {dtype!r}")
     return kind
 
 

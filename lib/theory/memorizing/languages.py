@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.sparse import csr_array
 
 from lib.checks import generator, plain_array, real_array, real_number, whole_number
+from lib.theory.memorizing.checks import float_type
 from lib.theory.memorizing.construction import MemorizingSSM, Method, memorizing_ssm
 
 _TRIED = 256  # rules that a model is tried on, where there are more
@@ -88,11 +89,12 @@ class NgramSSM:
         A sentence ends with its end mark or, failing that, after `longest` words. Cost O(longest sequences h d).
         """
         random, rows = generator(seed), self._known(starts, "starts")
+        most = whole_number(longest, "longest", 1)
         if rows.shape[1] < self.n - 1:
             raise ValueError(f"starts: ids (sequences, t >= {self.n - 1}) are allowed, got shape {rows.shape}")
         hidden, written, open_rows = self.ssm.hidden(self.embedding[rows]), rows, np.ones(len(rows), dtype=bool)
         end = len(self.words)
-        while open_rows.any() and written.shape[1] < longest:
+        while open_rows.any() and written.shape[1] < most:
             running = np.cumsum(self.laws(hidden), axis=1)
             drawn = (running < random.random((len(rows), 1)) * running[:, -1:]).sum(axis=1)
             following = np.where(open_rows, drawn, end)
@@ -109,8 +111,8 @@ class NgramSSM:
         return array.astype(np.int64)
 
     def astype(self, dtype: DTypeLike) -> NgramSSM:
-        """The model with all numbers rounded to another floating type."""
-        return replace(self, embedding=self.embedding.astype(dtype), ssm=self.ssm.astype(dtype))
+        """The model with all numbers rounded to another floating type; ValueError as for `MemorizingSSM.astype`."""
+        return replace(self, embedding=self.embedding.astype(float_type(dtype)), ssm=self.ssm.astype(dtype))
 
 
 def ngram_ssm(
@@ -134,8 +136,11 @@ def ngram_ssm(
     The smoothed distribution takes epsilon / 2 of the distance and leaves the rest to rounding. The bound is tried on
     all rules up to 256, else on 256 of them, after other words. For method "paper" it is not tried and can fail: see
     `memorizing_ssm`. Raises ValueError for a bound that rounding breaks, epsilon outside (0, 2), a language with start
-    marks, an embedding of the wrong shape or with equal rows, and whatever `memorizing_ssm` refuses.
+    marks, n = 1 or fewer than n - 1 rules, an embedding of the wrong shape or with equal rows, and whatever
+    `memorizing_ssm` refuses.
     """
+    if not all(hasattr(language, name) for name in ("n", "words", "rules")):
+        raise ValueError(f"language: one with n, words and rules is allowed, got {language!r}")
     width, size = whole_number(embedding_dimension, "embedding_dimension", 1), len(language.words)
     allowed, random = _distance(epsilon), generator(seed)
     table = word_embedding(size, width, random) if embedding is None else real_array(embedding, "embedding")
@@ -144,6 +149,9 @@ def ngram_ssm(
     if len(np.unique(table, axis=0)) < size:
         raise ValueError("embedding: a different vector for every word is allowed, two are equal")
     rules = language.rules
+    if language.n < 2 or len(rules.contexts) < language.n - 1:
+        found = f"n = {language.n} and {len(rules.contexts)} of them"
+        raise ValueError(f"language: n >= 2 and n - 1 rules or more are allowed, got {found}")
     if np.max(rules.contexts, initial=-1) >= size:
         raise ValueError("language: one without start marks is allowed (padding=False), `<start>` has no vector")
     logits = sparse_logits(rules.sparse_laws(), allowed) if sparse else smoothed_logits(rules.laws(), allowed)

@@ -55,7 +55,7 @@ def test_the_budget_counts_steps_of_second_order_as_passes(tmp_path: Path) -> No
     ("given", "message"),
     [
         ({"fit": {**FIT, "newton": 0}}, "starts: 3 of them need steps of second order after them, got fit.newton 0"),
-        ({"architecture": "transformer", "width": 4, "starts": 1}, "an RNN or LSTM without dropout"),
+        ({"architecture": "transformer", "width": 4, "starts": 1}, "VanillaRNN, LSTM or ReluRNN without dropout"),
         ({"starts": 0}, "starts"),
     ],
 )

@@ -22,7 +22,6 @@ from lib.models import (
     VanillaRNN,
     create,
 )
-from lib.models.base import seeded
 from lib.models.kernels.screening.cell import NO_BUFFERED, NO_RELEVANT
 from lib.models.scoring import sequence_probabilities
 from lib.models.states import stepped
@@ -204,18 +203,6 @@ def test_a_shift_register_of_one_bit_neurons_captures_a_bit_a_neuron(width: int)
     model = QuantisedState(shift_register(width), bits=1)
     law = sequence_probabilities(model, 2 * 4, first=np.full((2,) * 4, 1 / 16))
     np.testing.assert_allclose(information_of_table(law.reshape(16, 16)), width * np.log(2), rtol=1e-6)
-
-
-@pytest.mark.parametrize("bits", [1, 2])
-@pytest.mark.parametrize("seed", [0, 1, 2, 3])
-def test_a_state_of_finite_precision_captures_no_more_than_its_bits(bits: int, seed: int) -> None:
-    model = VanillaRNN(2, 2, seed=seed).double()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            with seeded(seed):
-                parameter.copy_(8.0 * torch.randn(parameter.shape))
-    law = sequence_probabilities(QuantisedState(model, bits), 10)
-    assert information_of_table(law.reshape(32, 32)) <= (2 * bits + 1) * np.log(2) + 1e-12
 
 
 @pytest.mark.parametrize("half", [1, 2, 5, 8])

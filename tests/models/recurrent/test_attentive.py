@@ -106,6 +106,8 @@ def test_the_numpy_pass_of_the_theory_computes_the_same_states(activation, combi
         ({"seed": -1}, "seed"),
         ({"dtype": torch.int64}, "dtype"),
         ({"dtype": float}, "dtype"),
+        ({"dtype": torch.float16}, r"dtype: torch\.float32 or torch\.float64 is allowed"),
+        ({"dtype": torch.bfloat16}, r"dtype: torch\.float32 or torch\.float64 is allowed"),
     ],
 )
 def test_unknown_names_and_impossible_times_are_refused(arguments, message):
@@ -128,6 +130,19 @@ def test_inputs_that_do_not_fit_are_refused():
     for size in (3, 5):
         with pytest.raises(ValueError, match=rf"replace: a state \(4,\) is allowed, got shape \({size},\) at time 1"):
             network.trace(sequence(), replace={1: torch.zeros(size, dtype=torch.float64)})
+
+
+@pytest.mark.parametrize("foreign", [torch.zeros(4), np.zeros(4), [0.0] * 4, None])
+def test_states_of_another_type_are_refused_by_name(foreign):
+    network, own = AttentiveRNN(3, 4), torch.zeros(4, dtype=torch.float64)
+    rows = None if foreign is None else [foreign] if isinstance(foreign, list) else foreign[None]
+    for name, asked in (
+        (r"replace\[1\]", lambda: network.trace(sequence(), {1: foreign})),
+        ("hidden", lambda: network.state(rows, own)),
+        ("previous", lambda: network.state(own[None], foreign)),
+    ):
+        with pytest.raises(ValueError, match=rf"^{name}: a tensor of torch\.float64 is allowed, got"):
+            asked()
 
 
 def test_states_that_do_not_fit_are_refused():

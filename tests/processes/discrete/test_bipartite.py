@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import mpmath
@@ -11,8 +12,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.processes import IdenticalTokens, IsingChain, MarkovChain, RepetitiveSequence
+from lib.processes import CopyTask, IdenticalTokens, IsingChain, MarkovChain, RepetitiveSequence
+from lib.processes.discrete.lagged_sum import LaggedSum
 from lib.processes.discrete.markov import stationary_distribution
+from lib.processes.discrete.santa_fe import SantaFeProcess
 from lib.processes.discrete.tables import block_lengths, information_of_deviation, information_of_table
 from lib.report import claims
 
@@ -105,6 +108,54 @@ def test_transient_states_have_no_probability() -> None:
 
 def test_a_periodic_chain_never_forgets() -> None:
     np.testing.assert_allclose(MarkovChain(CYCLE).mutual_information([0, 1, 2, 1000]), np.log(3))
+
+
+@pytest.mark.parametrize("convert", [np.float32, np.float16, lambda p: torch.tensor(p, dtype=torch.bfloat16)])
+def test_narrow_floats_are_probabilities_to_their_own_rounding(convert: Callable) -> None:
+    weather, start = convert([[0.9, 0.1], [0.2, 0.8]]), convert([2 / 3, 1 / 3])
+    chain = MarkovChain(weather, start)
+    np.testing.assert_allclose(chain.transition.sum(axis=1), 1.0, rtol=1e-15)
+    np.testing.assert_allclose(chain.initial, [2 / 3, 1 / 3], rtol=4e-3)
+    assert information_of_table(np.float32(1.0000002) * np.full((2, 2), 0.25, np.float32)) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: MarkovChain([[0.3, 0.7 + 1e-7], [0.2, 0.8]]), "to within 1e-09, row 0 has 1.0000001$"),
+        (lambda: MarkovChain(np.float32([[0.3, 0.7 + 1e-6], [0.2, 0.8]])), "to within 4.77e-07, row 0 has 1.00000"),
+        (lambda: MarkovChain([[0.9, 0.1], [0.2, 0.8]], [2 / 3, 1 / 3 + 1e-7]), "within 1e-09 are .* sum 1.0000001$"),
+        (lambda: information_of_table([[0.5, 0.5 + 1e-7]]), "within 1e-09 is .* sum 1.0000001$"),
+    ],
+)
+def test_a_wrong_sum_is_told_with_its_digits_and_the_tolerance(build: Callable, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+@pytest.mark.parametrize("given", ["ragged", "masked"])
+@pytest.mark.parametrize(
+    "read",
+    [
+        SantaFeProcess(0.5).log_probabilities,
+        LaggedSum().next_symbol_distribution,
+        CopyTask(1, recall=1).symbol_times,
+        lambda phase: RepetitiveSequence(0.5).sample(1, 1, 1, phase=phase),
+    ],
+)
+def test_ragged_and_masked_symbols_are_refused(read: Callable, given: str) -> None:
+    symbols = [[0, 1, 0], [1]] if given == "ragged" else np.ma.masked_equal([[0, 1, 0]], 1)
+    with pytest.raises(ValueError, match=r"^\w+: .*(ragged|masked)"):
+        read(symbols)
+
+
+@pytest.mark.parametrize("exponent", [0.01, 0.3, 0.99])
+def test_rare_topics_keep_their_logarithm(exponent: float) -> None:
+    with mpmath.workdps(50):
+        weights = [mpmath.mpf(k) ** (-1 / mpmath.mpf(exponent)) for k in range(1, 4097)]
+        expected = [float(mpmath.log(weights[k] / sum(weights) / 2)) for k in (0, 1, 4095)]
+    measured = SantaFeProcess(exponent).log_probabilities([[0], [2], [8190]])
+    np.testing.assert_allclose(measured[:, 0], expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize("size", [2, 5])

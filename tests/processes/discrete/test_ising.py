@@ -245,3 +245,52 @@ def test_information_of_a_chain_that_hardly_ever_turns_keeps_its_digits() -> Non
     with mpmath.workdps(700):
         expected = [float(mp_information(joint_by_transfer_matrix(-5.0, 20.0, 0.5, lag))) for lag in (1, 2, 10)]
     assert np.allclose(measured, expected, rtol=1e-11, atol=0.0)
+
+
+def open_chain_by_sums(coupling: int, beta: float, field: float, length: int) -> list[mpmath.matrix]:
+    """P(s_t | s_{t-1}) from sums over all later spins; the first matrix has the first spin twice."""
+    bias, steps, later = mpmath.mpf(beta) * mpmath.mpf(field), [], (1, 1)
+    for t in reversed(range(length)):
+        terms = [
+            [mpmath.exp(-beta * coupling * a * b * (t > 0) + bias * b) * z for b, z in zip((-1, 1), later, strict=True)]
+            for a in (-1, 1)
+        ]
+        steps.insert(0, mpmath.matrix([[term / sum(row) for term in row] for row in terms]))
+        largest = max(map(sum, terms))
+        later = tuple(sum(row) / largest for row in terms)
+    return steps
+
+
+@pytest.mark.parametrize("beta", [1e3, 1e8, 1e12, 1e16])
+@pytest.mark.parametrize(("coupling", "sign"), [(1, 1), (1, -1), (-1, 1), (-1, -1)])
+@pytest.mark.parametrize("strength", [2.0, 1.7, 1.0, "weak"])
+def test_where_huge_terms_cancel_the_rest_is_kept(beta: float, coupling: int, sign: int, strength: float | str) -> None:
+    """|h| = 2 J > 0 makes a hard-core chain at low temperature, J <= |h| < 2 J such ends; weak is beta h = 1/2."""
+    field = sign * (0.5 / beta if strength == "weak" else float(strength))
+    chain = IsingChain(coupling, beta, field)
+    law, matrix = chain.initial_distribution, chain.transition_matrix
+    with mpmath.workdps(60):
+        K, b = -mpmath.mpf(beta) * coupling, mpmath.mpf(beta) * mpmath.mpf(field)
+        angle = mpmath.asinh(mpmath.exp(2 * K) * mpmath.sinh(b))
+        mean = mpmath.exp(K) * mpmath.cosh(b)  # the eigenvalues are mean + root and mean - root
+        root = mpmath.sqrt(mpmath.exp(2 * K) * mpmath.sinh(b) ** 2 + mpmath.exp(-2 * K))
+        gap = 2 * min(mean, root) / (mean + root)
+        ratio = 2 * mpmath.sinh(2 * abs(K)) / (mean + root) ** 2
+        length = -0.5 / (mpmath.log1p(-gap) if gap < 0.5 else mpmath.log(ratio))
+        up = [1 / (1 + mpmath.exp(-(2 * K * s + b + angle))) for s in (-1, 1)]
+        steps = np.array([s.tolist() for s in open_chain_by_sums(coupling, beta, field, 6)], dtype=float)
+        expected = np.array([1 / (1 + mpmath.exp(-2 * angle)), *up], dtype=float)
+    np.testing.assert_allclose([law[1], *matrix[:, 1]], expected, rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(law @ matrix, law, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(chain.open_chain_conditionals(6), steps, rtol=1e-12, atol=1e-300)
+    assert chain.correlation_length == pytest.approx(float(length), rel=1e-12)
+    assert chain.markov_chain().mutual_information(2) == pytest.approx(chain.mutual_information(2), abs=1e-12)
+
+
+def test_the_hard_core_chain_and_a_length_beyond_float64() -> None:
+    golden = (1 + np.sqrt(5.0)) / 2  # eigenvalues of the hard-core chain: golden and -1 / golden
+    chain = IsingChain(1.0, 1e16, 2.0)
+    assert chain.correlation_length == pytest.approx(0.25 / np.log(golden), rel=1e-14)
+    assert chain.initial_distribution[1] == pytest.approx(golden**2 / (1 + golden**2), rel=1e-14)
+    assert IsingChain(-355.0, 1.0).correlation_length == pytest.approx(np.exp(710.0 - np.log(4.0)), rel=1e-12)
+    assert IsingChain(-356.0, 1.0).correlation_length == np.inf

@@ -309,6 +309,12 @@ def test_generating_function_is_regular_at_the_reciprocal_eigenvalue_of_u_and_re
     assert np.isclose(value[0, 0], nearby[0, 0].real, rtol=1e-4)
     with pytest.raises(ValueError, match="no pole"):
         LinearRNN(ONE, 0 * ONE, ONE, 1.0).generating_function(1.0)
+    for feedback in (0.55, 0.3, 0.123):  # 1 / lambda is rounded, so that the matrix is not exactly singular there
+        rounded = LinearRNN(feedback * ONE, 0.15 * ONE, ONE, 1.0)
+        for pole in rounded.poles():
+            with pytest.raises(ValueError, match="no pole"):
+                rounded.generating_function([0.5, pole])
+            assert np.all(np.isfinite(rounded.generating_function(pole * (1 + 1e-9))))
 
 
 def test_stability_of_the_process_and_of_the_hidden_matrix_are_two_things() -> None:
@@ -320,6 +326,13 @@ def test_stability_of_the_process_and_of_the_hidden_matrix_are_two_things() -> N
     exact = held_back.cross_covariance(lags)[0, 0]
     by_convolution = theory.cross_covariances(held_back.W, held_back.U, held_back.O, 0 * ONE, ONE, lags)[-1][0, 0]
     assert abs(by_convolution / exact - 1) > 1e3
+
+
+def test_samples_beyond_the_floats_are_refused() -> None:
+    growing = LinearRNN(ONE, ONE, ONE, 1.0)  # the golden ratio to the power of the lag
+    assert np.all(np.isfinite(growing.sample(2, 1000, 0)))
+    with pytest.raises(ValueError, match=r"below 1\.8e308 are allowed \(spectral radius 1\.61803\)"):
+        growing.sample(2, 5000, 0)
 
 
 def test_samples_have_the_covariances_of_the_process() -> None:

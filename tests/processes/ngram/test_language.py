@@ -270,6 +270,55 @@ def test_template_probabilities_may_be_an_array() -> None:
         assert grammar.template_probabilities == (Fraction(1, 4), Fraction(3, 4))
 
 
+def test_templates_and_fillers_may_be_arrays() -> None:
+    grammar = TemplateGrammar(np.array(["{A} x", "y"]), {"A": np.array(["p", "q"])})
+    assert list(grammar.sentences()) == [("p", "x"), ("q", "x"), ("y",)]
+
+
+@pytest.mark.parametrize(
+    "law", [np.float32([0.3, 0.7]), [np.float32(0.3), np.float32(0.7)], ["3/10", "7/10"], np.array([0.3, 0.7])]
+)
+def test_probabilities_of_templates_are_read_in_their_own_precision(law) -> None:
+    probabilities = TemplateGrammar(["x", "y"], {}, law).template_probabilities
+    assert sum(probabilities) == 1
+    assert [float(p) for p in probabilities] == pytest.approx([0.3, 0.7], abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("law", "message"),
+    [
+        ([0.3, 0.7 + 1e-7], "to within 1e-09 are allowed, got the sum 1.0000001$"),
+        (np.float32([0.3, 0.7 + 1e-6]), r"to within 4.77e-07 are allowed, got the sum 1.00000\d+$"),
+        ([10**400, 1], "got the sum 1e[+]300$"),
+    ],
+)
+def test_a_wrong_sum_is_told_with_its_digits_and_the_tolerance(law, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        TemplateGrammar(["x", "y"], {}, law)
+
+
+@pytest.mark.parametrize("weights", [[1e-300, 1], [5e-324, 1e308], [1, 10**400], [Fraction(1, 10**400), 1]])
+def test_extreme_weights_are_weights(weights) -> None:
+    exact = Fraction(weights[0]) / (Fraction(weights[0]) + Fraction(weights[1]))
+    language = NgramLanguage(SentenceList([["a"], ["b"]], weights), 1)
+    grammar = TemplateGrammar(["{A}"], {"A": dict(zip("ab", weights, strict=True))})
+    entropy = -float(exact) * (math.log(exact.numerator) - math.log(exact.denominator))  # the other term rounds to 0
+    for source in (language.source, grammar):
+        assert source.next_words(())["a"] == exact
+        assert source.sample(2, 0) == [("b",), ("b",)]
+        assert source.entropy() == pytest.approx(entropy, rel=1e-12, abs=1e-300)
+    assert language.rule_entropy() == pytest.approx(math.log(2), rel=1e-14)  # a word or the end
+    assert language.log_probability("a") <= -600
+
+
+@pytest.mark.parametrize("kind", [int, np.int64])
+def test_counts_near_the_end_of_64_bits_do_not_wrap_around(kind) -> None:
+    source = SentenceList([["a"] * 10, ["b"]], [kind(2**62), kind(3)])
+    law = NgramLanguage(source, 1).next_word_distribution("", exact=True)
+    total = 11 * 2**62 + 6
+    assert law == {"a": Fraction(10 * 2**62, total), "b": Fraction(3, total), END: Fraction(2**62 + 3, total)}
+
+
 def test_encode_and_laws_are_the_distributions_as_arrays() -> None:
     rules, laws = PAPER.rules, PAPER.rules.laws()
     assert rules.contexts.shape == (145, 3) and laws.shape == (145, 80)
@@ -398,6 +447,7 @@ def test_a_corpus_is_one_long_sentence_or_many() -> None:
         lambda: TemplateGrammar(["{A} x"], {"A": "word"}),
         lambda: TemplateGrammar(["{B} x"], {"A": ["y"]}),
         lambda: TemplateGrammar(["{} x"], {"A": ["y"]}),
+        lambda: TemplateGrammar(["{} x"], {"": ["y"]}),
         lambda: TemplateGrammar(["{A}s x"], {"A": ["y"]}),
         lambda: TemplateGrammar(["{A x"], {"A": ["y"]}),
         lambda: TemplateGrammar(["x"], {"A": ["y"]}),
@@ -442,6 +492,23 @@ def test_a_corpus_is_one_long_sentence_or_many() -> None:
         lambda: PAPER.expected_contexts_seen(7981, replacement=False),
         lambda: NgramLanguage.from_paper(template_probabilities="templates").expected_contexts_seen(1, False),
         lambda: expected_seen([Fraction(1)], 0.5),
+        lambda: TemplateGrammar(["{A}"], {"A": [1, 2]}),
+        lambda: TemplateGrammar(["{A}"], {"A": 5}),
+        lambda: TemplateGrammar(["{A}"], {"A": np.array("y")}),
+        lambda: TemplateGrammar(["{A}"], {"A": None}),
+        lambda: TemplateGrammar([5], {}),
+        lambda: TemplateGrammar(5, {}),
+        lambda: TemplateGrammar(["x"], None),
+        lambda: TemplateGrammar(["{A}"], [("A", ["y"])]),
+        lambda: TemplateGrammar(["x"], {"A": ["y"], 1: ["y"]}),
+        lambda: NgramLanguage.from_corpus(5),
+        lambda: NgramLanguage.from_paper(end="no"),
+        lambda: NgramLanguage.from_paper(padding=1),
+        lambda: PAPER.decode([[0, 1], [2]]),
+        lambda: PAPER.decode(np.ma.masked_equal([0, 1], 1)),
+        lambda: PAPER.expected_contexts_seen([[0, 1], [2]]),
+        lambda: PAPER.expected_contexts_seen(np.ma.masked_equal([0, 1], 1)),
+        lambda: PAPER.completions("nobody"),
     ],
 )
 def test_bad_input_raises_value_error(build) -> None:

@@ -395,6 +395,8 @@ def test_few_matrices_have_no_positive_eigenvalue_and_fewer_the_larger_they_are(
     claims.check("kerg-remark21", (low + high) / 2, known, within=(low, high))
     claims.check("kerg-remark21", [without_positive_eigenvalue(n)[1] for n in (3, 9, 25)], at_most=0.5)
     claims.check("kerg-remark21", without_positive_eigenvalue(25)[1], at_most=without_positive_eigenvalue(3)[0])
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("kerg-remark21", without_positive_eigenvalue(3)[1], at_most=without_positive_eigenvalue(25)[0])
     with pytest.raises(claims.ClaimFailed):  # a single number is positive in half of the cases
         claims.check("kerg-remark21", without_positive_eigenvalue(1)[1], at_most=0.5)
 

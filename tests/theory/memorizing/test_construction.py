@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,6 +95,22 @@ def test_a_power_of_the_transition_is_exactly_zero(method: str) -> None:
     left, right = rationals(model.left.astype(np.float32)), rationals(model.right.astype(np.float32))
     if method != "shift_register":  # its other weights are no dyadic fractions, and need not be
         assert not np.any(left @ (right @ left) @ (right @ left) @ right)
+
+
+@pytest.mark.parametrize("method", EXACT)
+def test_below_float64_the_factors_are_still_nilpotent_and_their_rounded_product_need_not_be(method: str) -> None:
+    inputs, outputs = data(20, 3, 2, sphere=True)
+    model = memorizing_ssm(inputs, outputs, 3, method=method, dtype=np.float32)
+    left, right, A = rationals(model.left), rationals(model.right), rationals(model.A)
+    assert not np.any(left @ (right @ left) @ (right @ left) @ right)
+    assert np.any(A @ A @ A) == (method in ("paper", "gap"))
+
+
+@pytest.mark.parametrize("dtype", [int, np.float16, "foo", complex])
+def test_weights_are_rounded_to_floating_types_alone(dtype: Any) -> None:
+    model = memorizing_ssm(*data(4, 2, 2), 2)
+    with pytest.raises(ValueError, match="dtype: float32 or a wider"):
+        model.astype(dtype)
 
 
 def test_the_register_is_strictly_triangular_and_forgets_exactly() -> None:
@@ -220,8 +237,9 @@ def test_tensors_that_are_trained_are_memorised() -> None:
         ({"inputs": "words"}, "inputs: real numbers"),
         ({"inputs": np.ones((3, 2, 1)) + 1j}, "inputs: real numbers"),
         ({"outputs": csr_array(np.eye(3) + 1j)}, "outputs: real numbers"),
-        ({"dtype": "foo"}, "dtype: a floating type"),
-        ({"dtype": torch.float32}, "dtype: a floating type"),
+        ({"dtype": "foo"}, "dtype: float32 or a wider"),
+        ({"dtype": np.float16}, "dtype: float32 or a wider"),
+        ({"dtype": torch.float32}, "dtype: float32 or a wider"),
         ({"inputs": np.zeros((3, 2, 1))}, "sequences 0 and 1 are equal"),
         ({"outputs": np.zeros((2, 1))}, r"outputs: shape \(N, p\) with N = 3"),
         ({"outputs": np.zeros(3)}, r"outputs: shape \(N, p\)"),
@@ -231,7 +249,7 @@ def test_tensors_that_are_trained_are_memorised() -> None:
         ({"order": 4}, "order: at most the hidden size"),
         ({"method": "magic"}, "paper, gap, sorted, winner_take_all, shift_register"),
         ({"hidden_size": 2}, "hidden_size: a whole number of at least 3"),
-        ({"dtype": np.int64}, "dtype: a floating type"),
+        ({"dtype": np.int64}, "dtype: float32 or a wider"),
         ({"seed": -1}, "seed"),
         ({"outputs": csr_array(np.eye(3)), "method": "gap"}, "sparse"),
     ],

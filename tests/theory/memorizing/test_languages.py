@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -149,6 +151,8 @@ def test_rules_of_a_text_are_memorised_with_sparse_weights() -> None:
         ({"embedding_dimension": 1, "method": "winner_take_all"}, "convex hull"),
         ({"language": NgramLanguage.from_paper(4, padding=True)}, "language: one without start marks"),
         ({"epsilon": "a"}, "epsilon"),
+        ({"language": "L"}, "language: one with n, words and rules is allowed, got 'L'"),
+        ({"language": None}, "language: one with n, words and rules is allowed, got None"),
     ],
 )
 def test_bad_requests_are_refused(change: dict, text: str) -> None:
@@ -179,6 +183,18 @@ def test_rounding_a_finished_model_to_float32_keeps_epsilon() -> None:
     assert largest_distance(ngram_ssm(LANGUAGE, 16, 1e-3).astype(np.float32)) < 1e-3
 
 
+@pytest.mark.parametrize("longest", ["a", None, 0, -1, 2.5, True])
+def test_sentences_have_a_longest_length(longest: Any) -> None:
+    with pytest.raises(ValueError, match="longest: a whole number of at least 1"):
+        ngram_ssm(LANGUAGE, 2, 0.1).sample([[0, 1, 2]], 0, longest=longest)
+
+
+@pytest.mark.parametrize("dtype", [int, np.float16, "foo"])
+def test_a_model_is_rounded_to_floating_types_alone(dtype: Any) -> None:
+    with pytest.raises(ValueError, match="dtype: float32 or a wider"):
+        ngram_ssm(LANGUAGE, 2, 0.1).astype(dtype)
+
+
 def test_ids_of_no_word_are_refused() -> None:
     model = ngram_ssm(LANGUAGE, 2, 0.1)
     for ids in ([[0, 99]], [[-1, 0]], [[0.5, 1]], [0, 1], [[0], [1, 2]]):
@@ -186,3 +202,9 @@ def test_ids_of_no_word_are_refused() -> None:
             model.next_word_law(ids)
         with pytest.raises(ValueError, match="starts: "):
             model.sample(ids, 0)
+
+
+@pytest.mark.parametrize("language", [NgramLanguage([["a", "b", "c", "d"]], n=4), NgramLanguage([["a", "b"]], n=1)])
+def test_a_language_without_enough_rules_is_refused(language: NgramLanguage) -> None:
+    with pytest.raises(ValueError, match="n >= 2 and n - 1 rules or more"):
+        ngram_ssm(language, 2, 1e-3)

@@ -170,7 +170,7 @@ def screening_step(
     scores = _put(state.scores, score, place)
     empty = torch.cat([scores <= NO_BUFFERED, frozen <= NO_RELEVANT], dim=1)
     query = (state.hidden @ weights.query.T)[:, None]
-    e = torch.tanh(query + torch.cat([keys, relevant_keys], dim=1)) @ weights.score
+    e = (torch.tanh(query + torch.cat([keys, relevant_keys], dim=1)) @ weights.score[:, None])[..., 0]
     alpha = torch.softmax(e.masked_fill(empty, -torch.inf), dim=1)
     context = (alpha[:, None] @ torch.cat([buffer, relevant], dim=1))[:, 0]
     if priority is None:
