@@ -175,6 +175,16 @@ def test_a_capable_series_grows_as_the_information_and_a_slower_one_has_no_room(
         claims.check("l2m-thm54", growth(shift_register), **said)
 
 
+def test_the_state_of_screening_does_not_grow_and_that_of_full_attention_does() -> None:
+    def counted(name: str, **options: int) -> list[int]:
+        return [counted_history_state_size(create(name, 4, 6, **options), length) for length in (10, 40)]
+
+    screened, whole = counted("rel_rnn", buffer=3, relevant=2), counted("mem_rnn")
+    claims.check("kerg-screening", screened, np.full(2, screened[0]), 0)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("kerg-screening", whole, np.full(2, whole[0]), 0)
+
+
 def test_a_wider_mamba_is_dearer_than_linear_by_the_square_of_its_state() -> None:
     widths = np.array([32, 64, 128])
     models = [create("mamba", 4, int(width)) for width in widths]
