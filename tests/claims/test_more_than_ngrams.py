@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from scipy.special import softmax
 
-from experiments.more_than_ngrams.two_layers import TwoLayers, memorise
+from experiments.more_than_ngrams.two_layers import TwoLayers, TwoLayerSSM, memorise, memorise_sequences
 from lib.processes import NgramLanguage
 from lib.report import claims
+from lib.theory.memorizing.exact import exact_memorizer
+from lib.theory.windows.rational_matrices import nilpotency_index
 
 
 def least_error(decay: float, n: int) -> float:
@@ -46,6 +49,16 @@ def test_rules_grow_in_a_line_where_gaps_are_apart_and_not_where_they_meet() -> 
     claims.check("ngram-size", degree("{A} and then we {B}"), 1, 0)
     with pytest.raises(claims.ClaimFailed):
         claims.check("ngram-size", degree("{A} and {B}"), 1, 0)
+
+
+def test_contexts_of_one_word_take_fewer_rules_where_words_recur_and_not_where_none_does() -> None:
+    def more(sentence: str) -> int:
+        two, three = (len(NgramLanguage.from_templates([sentence], {}, n, padding=True).rules) for n in (2, 3))
+        return three - two
+
+    claims.check("ngram-size", more("a b a c a d"), at_least=1)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("ngram-size", more("a b c d e f"), at_least=1)
 
 
 def test_memorised_sentences_may_share_their_starts_or_not() -> None:
@@ -86,6 +99,26 @@ def test_a_network_that_forgets_takes_few_passes_and_the_tent_map_as_many_as_ste
         claims.check("ngram-parallel", 6 * passes(tent, inputs) / 40, **false)
 
 
+def test_doublings_give_the_states_of_a_linear_recurrence_and_not_those_with_a_relu() -> None:
+    u = np.random.default_rng(1).integers(-3, 4, 50).astype(float)
+
+    def wrong(after: Callable[[float], float]) -> int:
+        """States of h_t = after(h_{t-1} / 2 + u_t) that merging steps two by two does not give; exact in binary."""
+        states, weights, reach = u.copy(), np.full(50, 0.5), 1
+        while reach < 50:
+            states[reach:] = states[reach:] + weights[reach:] * states[:-reach]
+            weights[reach:] = weights[reach:] * weights[:-reach]
+            reach *= 2
+        h, found = 0.0, []
+        for given in u:
+            found.append(h := after(h / 2 + given))
+        return int((states != found).sum())
+
+    claims.check("ngram-parallel", wrong(lambda h: h), at_most=0)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("ngram-parallel", wrong(lambda h: max(h, 0.0)), at_most=0)
+
+
 def test_two_layers_memorise_and_those_with_other_weights_do_not() -> None:
     z, y = np.arange(64) / 64, np.random.default_rng(0).standard_normal(64)
     model = memorise(z, y)
@@ -93,3 +126,19 @@ def test_two_layers_memorise_and_those_with_other_weights_do_not() -> None:
     claims.check("ngram-layers", model.neurons - 4 * math.isqrt(63) - 4, at_most=0)
     with pytest.raises(claims.ClaimFailed):
         claims.check("ngram-layers", np.abs(TwoLayers(model.b, 1.01 * model.W)(z) - y).max(), at_most=1e-6)
+
+
+def test_one_layer_has_too_many_neurons_and_a_longer_register_too_long_a_window() -> None:
+    def model_of(words: int) -> TwoLayerSSM:
+        return memorise_sequences(numbers[:, :words, None], y[:, 0], 7 ** np.arange(words)[::-1, None])
+
+    codes = np.random.default_rng(2).permutation(7**3)[:36]
+    numbers = np.stack([codes // 49 % 7, codes // 7 % 7, codes % 7, 0 * codes], axis=1)
+    y = np.arange(36)[:, None]
+    claims.check("ngram-layers", model_of(3).neurons - 4 * 6 - 2, at_most=0)
+    claims.check("ngram-layers", nilpotency_index(model_of(3).A), at_most=3)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("ngram-layers", nilpotency_index(model_of(4).A), at_most=3)
+    one_layer = exact_memorizer(numbers[:, :3, None], y, 3)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("ngram-layers", len(one_layer.A) - 4 * 6 - 2, at_most=0)

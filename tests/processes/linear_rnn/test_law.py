@@ -236,6 +236,9 @@ def test_decay_rate_is_that_of_the_curve_and_not_that_of_the_printed_poles() -> 
     assert np.isclose(system.decay_rate(), -2 * np.log(system.spectral_radius))
     with pytest.raises(claims.ClaimFailed):
         claims.check("shen-linear-decay", measured, system.decay_rate() * 1.01, 1e-6, relative=True)
+    claims.check("shen-linear-decay", np.log10(far[0] / far[1]), at_least=5.0)
+    with pytest.raises(claims.ClaimFailed):  # the power law of the binary sequences
+        claims.check("shen-linear-decay", 0.4 * np.log10(900 / 400), at_least=5.0)
 
 
 def test_claim_that_the_poles_are_those_of_the_printed_form_or_of_the_hidden_matrix_fails() -> None:
