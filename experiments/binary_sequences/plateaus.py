@@ -99,7 +99,7 @@ def trainings(records: Iterable[Record]) -> dict[Network, Trainings]:
     for record in records:
         asked, fit = record["parameters"], FitSettings(**record["parameters"]["fit"])
         network = Network(asked["architecture"], asked["width"], asked["depth"], asked["options"].get("start", ""))
-        run = TrainedRun(network, record["seed"], record["result"], fit.newton > 0, asked["generated"])
+        run = TrainedRun(network, record["seed"], record["result"], fit.newton, asked["generated"])
         if run.generated:
             key = Training(run.seed, fit.passes, fit.learning_rate, run.validation_loss, record.get("version", 0))
             found.setdefault(network, {})[key] = run

@@ -62,8 +62,13 @@ class TrainedRun:
     network: Network
     seed: int
     result: Mapping[str, Any]
-    second_order: bool = False  # whether its training ended with steps of second order
+    steps: int = 0  # of second order that its training was to end with
     sequences: int = 0  # that it generated and that are measured
+
+    @property
+    def second_order(self) -> bool:
+        """Whether its training was to end with steps of second order."""
+        return self.steps > 0
 
     @property
     def generated(self) -> bool:

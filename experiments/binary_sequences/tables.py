@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from experiments.binary_sequences.plateaus import SECOND_ORDER, SYMBOLS, Trainings, above, lengthened, usual
+from experiments.binary_sequences.plateaus import SYMBOLS, Trainings, above, lengthened, usual
 from experiments.binary_sequences.runs import Network, Networks, Runs, TrainedRun, best, law
-from lib.report.gate import Plateau
+from lib.report.gate import FEWEST, Plateau
 from lib.report.page import MISSING, Column, listed, span, table
 
 LAST = 3  # epochs
@@ -117,37 +117,38 @@ def method_table(found: Mapping[Network, Trainings], optimum: float) -> str:
         ("trained by", lambda row: row[1]),
         ("seeds", lambda row: len(row[2])),
         ("epochs", lambda row: span([len(run.result["validation_losses"]) for run in row[2]], "d")),
-        ("excess (nats per sequence)", lambda row: span([above(run, optimum) for run in row[2]], ".2g")),
-        (
-            "training loss of the last pass less the same optimum",
-            lambda row: span([SYMBOLS * (run.training_loss - optimum) for run in row[2]], ".2f"),
-        ),
-        (r"fitted $\xi$", lambda row: span([run.measured.xi for run in row[2]], ".0f")),
+        *_ended(optimum, lambda row: row[2]),
     ]
     return table(columns, rows)
 
 
-def short_of_data(found: Mapping[Network, Trainings], narrower: Network, wider: Network) -> str:
-    """What second-order steps left of the wider network: did more of them help, and what do they fit?
+def beginning_table(tried: Trainings, optimum: float) -> str:
+    """Where steps of second order began, and what they left; budgets that `FEWEST` seeds have, the shortest first."""
+    budgets: dict[tuple[int, int, float], list[TrainedRun]] = {}
+    for key, run in sorted(tried.runs.items(), key=lambda item: (item[0].epochs, item[0].rate, item[0].seed)):
+        if run.second_order:
+            budgets.setdefault((key.epochs - run.steps, run.steps, key.rate), []).append(run)
+    columns: list[Column] = [
+        ("epochs of Adam before", lambda row: row[0][0]),
+        ("at a rate of", lambda row: f"{row[0][2]:g}"),
+        ("steps, at most", lambda row: row[0][1]),
+        ("seeds", lambda row: len(row[1])),
+        ("steps made", lambda row: span([len(run.result["validation_losses"]) - row[0][0] for run in row[1]], "d")),
+        *_ended(optimum, lambda row: row[1]),
+    ]
+    return table(columns, [row for row in budgets.items() if len(row[1]) >= FEWEST])
 
-    Seeds that fit what they were trained on better than every seed of the narrower network, and new sequences worse,
-    have learned these sequences, which more steps will not change.
-    """
-    of = (found[network].methods if network in found else {} for network in (narrower, wider))
-    less, more = (usual(methods.get(SECOND_ORDER, {})) for methods in of)
-    if not (less and more):
-        return ""
-    known, new = min(run.training_loss for run in less), max(run.validation_loss for run in less)
-    learned = [run for run in more if run.training_loss < known and run.validation_loss > new]
-    budgets = lengthened(Trainings(found[wider].methods[SECOND_ORDER]))
-    (short, long), pairs = budgets or ((0, 0), [])
-    lowered = sum(after.validation_loss < before.validation_loss for before, after in pairs)
-    longer = f"With up to {long} passes in place of {short}, {lowered or 'none'} of {len(pairs)} seeds ended lower. "
-    return (longer if pairs else "") + (
-        f"Of the {len(more)} seeds of {wider.name} {len(learned) or 'none'} ended with a smaller loss on the training "
-        f"set than every seed of {narrower.name}, and with a larger one on the validation set."
-        + (" What these lack is data, not steps." if learned else "")
-    )
+
+def _ended(optimum: float, runs: Callable[[Any], Runs]) -> list[Column]:
+    """What trainings left of both losses, and the lengths that they give."""
+    return [
+        ("excess (nats per sequence)", lambda row: span([above(run, optimum) for run in runs(row)], ".2g")),
+        (
+            "training loss of the last pass less the same optimum",
+            lambda row: span([SYMBOLS * (run.training_loss - optimum) for run in runs(row)], ".2f"),
+        ),
+        (r"fitted $\xi$", lambda row: span([run.measured.xi for run in runs(row)], ".0f")),
+    ]
 
 
 def gate_table(gates: Mapping[Network, Plateau]) -> str:

@@ -14,7 +14,7 @@ from experiments.binary_sequences.plateaus import SYMBOLS, Trainings, best_start
 from experiments.binary_sequences.run import group_lags
 from experiments.binary_sequences.runs import Network, TrainedRun
 from experiments.binary_sequences.seed_tables import Laws
-from experiments.binary_sequences.tables import budget_table, excess_table, gate_table, short_of_data
+from experiments.binary_sequences.tables import beginning_table, budget_table, excess_table, gate_table
 from lib.information.intervals import Interval
 from lib.report.gate import Training
 from lib.report.verdicts import judge
@@ -140,29 +140,15 @@ def test_of_two_methods_the_better_one_counts_whatever_its_number_of_passes() ->
     assert verdict_of(first[5:] + few) == verdict_of([*first[5:], *few][::-1])  # neither has three seeds: all count
 
 
-def test_a_network_that_learned_its_training_set_and_predicts_worse_is_short_of_data() -> None:
-    def told(new: float, known: float, **changes: Any) -> str:
-        """Of three seeds of twice the width with this excess in validation and in training."""
-        wider = trained([new] * 3, width=16, **changes)
-        for one in wider:
-            one["result"]["training_losses"] = [OPTIMUM.value + known / SYMBOLS]
-        of = trainings(trained([0.02, 0.03, 0.04], epochs=6, newton=9) + wider)
-        return short_of_data(of, RNN, Network("rnn", 16))
-
-    second_order = {"epochs": 6, "newton": 9}
-    assert "Of the 3 seeds of RNN 16 3 ended" in (lacking := told(0.05, 0.01, **second_order)) and "data" in lacking
-    for new, known in ((0.05, 0.03), (0.03, 0.01), (0.01, 0.05)):  # worse in both, as good, better
-        assert "none ended" in (found := told(new, known, **second_order)) and "data" not in found
-    assert told(0.05, 0.01) == ""  # Adam alone
-
-    def lengthened_to(excess: float) -> str:
-        some, more = (
-            trained([left] * 3, width=16, epochs=6, newton=steps) for left, steps in ((0.05, 9), (excess, 40))
-        )
-        return short_of_data(trainings(trained([0.02] * 3, **second_order) + some + more), RNN, Network("rnn", 16))
-
-    assert "46 passes in place of 15, none of 3 seeds" in lengthened_to(0.05)
-    assert "46 passes in place of 15, 3 of 3 seeds" in lengthened_to(0.03)
+def test_a_table_tells_where_steps_of_second_order_began_and_what_they_left() -> None:
+    late, early = (trained([left] * 3, epochs=epochs, newton=9) for left, epochs in ((0.3, 6), (0.02, 3)))
+    for one in late:
+        one["result"]["training_losses"] = [OPTIMUM.value + 1.25 / SYMBOLS]
+    few, adam = trained([0.1, 0.1], epochs=4, newton=9), trained([0.1] * 5)
+    told = beginning_table(trainings(late + early + few + adam)[RNN], OPTIMUM.value).splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in told]
+    assert [row[:4] for row in cells] == [["3", "0.01", "9", "3"], ["6", "0.01", "9", "3"]]
+    assert [row[5] for row in cells] == ["0.02", "0.3"] and cells[1][6] == "1.25"
 
 
 def test_a_longer_budget_stands_beside_the_longest_that_is_at_most_half_of_it_at_the_same_rate() -> None:
@@ -228,7 +214,7 @@ def test_a_comparison_without_power_counts_for_nothing() -> None:
 
 def test_courses_are_told_apart_by_their_method_and_never_rise() -> None:
     plain = TrainedRun(RNN, 0, {"validation_losses": [0.7, 0.8, 0.6], "training_seconds": 6.0})
-    second = TrainedRun(RNN, 1, {"validation_losses": [0.7, 0.55], "training_seconds": 2.0}, second_order=True)
+    second = TrainedRun(RNN, 1, {"validation_losses": [0.7, 0.55], "training_seconds": 2.0}, steps=1)
     tried = Trainings({Training(0, 3, 0.1, 0.6): plain, Training(1, 2, 0.1, 0.55): second})
     figure, axes = plt.subplots()
     draw_courses(axes, tried, 0.5)
