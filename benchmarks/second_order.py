@@ -4,6 +4,7 @@
 
 The gradients come from one pass back through the whole batch (ours), from one pass for every sequence, and from
 torch.func (vmap of grad over the steps of the network); all have to be the same numbers before they are timed. The
+damped equations are solved by a Cholesky factor (ours) and by eigenvectors, which would serve every damping. The
 race starts three times from the same weights, those of a few epochs of Adam, and goes on with Adam at the best of
 three rates, with torch's L-BFGS on all sequences at once, and with our steps, for equal seconds each.
 """
@@ -14,12 +15,14 @@ import copy
 import itertools
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from plain_networks import OURS
 from timing import median_seconds
 
@@ -27,9 +30,11 @@ from lib.models import create
 from lib.processes import PowerLawBinary
 from lib.report import benchmarks
 from lib.training import FitSettings, LevenbergMarquardt, NextToken, fit, sequence_gradients
+from lib.training.newton import START, damped_solution
 
 ONE, FUNC = "one pass for every sequence", "torch.func"
 RATES = (0.003, 0.01, 0.03)
+SIZES = (342, 1190, 4422)  # parameters of RNNs of width 16, 32 and 64
 ALIKE = 1e-8  # largest difference of two gradients in float64, relative to the largest
 
 
@@ -76,6 +81,33 @@ def gradients(widths: tuple[int, ...], sequences: int, length: int, repeats: int
         seconds = {way: median_seconds(run, repeats)[0] for way, run in ways.items()}
         rows.append({"width": width} | {f"{way}, ms": 1e3 * value for way, value in seconds.items()})
         rows[-1] |= {f"{way} over ours": seconds[way] / seconds[OURS] for way in (ONE, FUNC)}
+        click.echo(str(rows[-1]))
+    return rows
+
+
+def by_eigenvectors(matrix: NDArray[np.float64], damping: float, right: NDArray[np.float64]) -> NDArray[np.float64]:
+    values, vectors = np.linalg.eigh(matrix)
+    solved: NDArray[np.float64] = vectors @ ((vectors.T @ right) / (values + damping))
+    return solved
+
+
+def equations(sizes: tuple[int, ...], repeats: int) -> list[dict[str, Any]]:
+    """(F + mu I) s = g for as many parameters as given, F from half as many random gradients again."""
+    rows = []
+    for size in sizes:
+        gradients = np.random.default_rng(0).standard_normal((3 * size // 2, size))
+        right, matrix = gradients.mean(axis=0), gradients.T @ gradients / len(gradients)
+        ways = {
+            OURS: partial(damped_solution, matrix, START, right),
+            "eigenvectors": partial(by_eigenvectors, matrix, START, right),
+        }
+        found = {way: solve() for way, solve in ways.items()}
+        difference = float(np.abs(found[OURS] - found["eigenvectors"]).max() / np.abs(found[OURS]).max())
+        if not difference < ALIKE:
+            raise RuntimeError(f"solutions for {size} parameters differ by {difference}, at most {ALIKE} is allowed")
+        seconds = {way: median_seconds(solve, repeats)[0] for way, solve in ways.items()}
+        rows.append({"parameters": size} | {f"{way}, ms": 1e3 * value for way, value in seconds.items()})
+        rows[-1]["eigenvectors over ours"] = seconds["eigenvectors"] / seconds[OURS]
         click.echo(str(rows[-1]))
     return rows
 
@@ -154,6 +186,7 @@ def race(widths: tuple[int, ...], seconds: float, sequences: int, length: int) -
 def main(widths: tuple[int, ...], sequences: int, length: int, repeats: int, seconds: float, training: int) -> None:
     tables = {
         "The gradient of every sequence": gradients(widths, sequences, length, repeats),
+        "The damped equations": equations(SIZES, repeats),
         f"Loss above the smallest after {seconds:.0f} seconds, nats per sequence": race(widths, seconds, training, 512),
     }
     recorded = benchmarks.record(

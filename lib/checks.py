@@ -26,6 +26,13 @@ def whole_number(value: Any, name: str, at_least: int) -> int:
     return number
 
 
+def truth_value(value: Any, name: str) -> bool:
+    """The value as a bool; ValueError for anything else, even for a string, of which all but the empty one are true."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name}: True or False is allowed, got {value!r}")
+    return bool(value)
+
+
 def real_number(value: Any, name: str) -> float:
     """The value as a finite float; ValueError otherwise (a string, True and a complex number are none)."""
     try:

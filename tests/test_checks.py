@@ -15,10 +15,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.checks import plain_array, real_array, real_number, whole_lags
+from lib.checks import plain_array, real_array, real_number, truth_value, whole_lags
+from lib.models import create
+from lib.models.kernels.scan import selective_scan
+from lib.models.recurrent.orthogonal import OrthogonalLayer
+from lib.processes import HierarchicalGaussian, PowerLawBinary
 
 NUMBERS = [0.5, -3.0, 2.0]
 MASKED = np.ma.array([1, 2, 3], mask=[0, 0, 1])
+SCAN = [torch.ones(shape) for shape in ((1, 3, 2), (1, 3, 2), (2, 4), (1, 3, 4), (1, 3, 4))]  # u, delta, A, B, C
 
 
 @pytest.mark.parametrize(
@@ -103,3 +108,23 @@ def test_steps_of_any_integer_type(whole: Callable[[Any], Any]) -> None:
             whole(values)
     with pytest.raises(ValueError, match="0 <= lag < 3 are allowed, got 3"):
         whole_lags([0, 3], below=3)
+
+
+@pytest.mark.parametrize("value", [True, False, np.True_, np.False_])
+def test_a_truth_value_is_let_through_as_a_plain_one(value: Any) -> None:
+    assert truth_value(value, "flag") is bool(value)
+
+
+@pytest.mark.parametrize("value", ["no", "", 0, 1, 0.0, None, [], np.array(True), torch.tensor(True)])
+def test_what_is_no_truth_value_is_refused_where_it_is_given(value: Any) -> None:
+    for ask in (
+        lambda: truth_value(value, "flag"),
+        lambda: create("sab", 2, 4, aligned=value),
+        lambda: OrthogonalLayer(2, 4, constrained=value),
+        lambda: create("transformer", 2, 4, tied=value),
+        lambda: HierarchicalGaussian(2).covariance(value),
+        lambda: PowerLawBinary(8, exact=value),
+        lambda: selective_scan(*SCAN, return_state=value),
+    ):
+        with pytest.raises(ValueError, match=r"[a-z_]+: True or False is allowed, got "):
+            ask()

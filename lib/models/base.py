@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lib.checks import generator, real_number, whole_number
+from lib.checks import generator, real_number, truth_value, whole_number
 from lib.models.kernels.embedding import refuse_unknown, token_vectors
 from lib.models.states import State, is_like, read, shapes_of
 
@@ -66,8 +66,7 @@ class SequenceModel(Module):
         self.dropout = real_number(dropout, "dropout")
         if not 0.0 <= self.dropout < 1.0:
             raise ValueError(f"dropout: a share from 0 up to 1 is allowed, got {dropout!r}")
-        if not isinstance(tied, bool | np.bool_):
-            raise ValueError(f"tied: True or False is allowed, got {tied!r}")
+        tied = truth_value(tied, "tied")
         self.embedding = nn.Embedding(vocabulary, embedding_size)
         self.layers = nn.ModuleList(layers)
         self.norm = nn.Identity() if norm is None else norm

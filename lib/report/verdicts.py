@@ -151,10 +151,10 @@ def judge(
         few = sum(len(_known(row)) <= fewest for row in table)
         unmet = decision.reason == UNMET and reason in ("", UNMET)
         why = f"{few} of {len(table)} cases have too few seeds with a number, " if unmet else ""
-        asked = "in every seed, or outside in every seed of a case"
+        asked = " in every seed, or outside in every seed of a case" if fewest else ""
         if exceptions:
-            asked = f"in every seed of all cases but {exceptions}, or outside in every seed of {exceptions + 1}"
-        why += f"{_range(table)}, asked for: {wanted} {asked}"
+            asked = f" in every seed of all cases but {exceptions}, or outside in every seed of {exceptions + 1}"
+        why += f"{_range(table)}, asked for: {wanted}{asked}"
         measured = _known(table[list(decision.deciding)]) if np.ndim(cases) else cases
     if reason and decision.found == "undecided":
         decision = Decision("undecided", reason)

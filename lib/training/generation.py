@@ -72,11 +72,11 @@ def multiply_adds(model: Any, positions: Iterable[int], device: torch.device | s
     from torch.utils.flop_counter import FlopCounterMode  # brings a compiler of kernels along where there is one
 
     wanted = [whole_number(position, "positions", 0) for position in positions]
-    counts, state = {}, model.initial_state(1)
+    counts, state, asked = {}, model.initial_state(1), set(wanted)
     token = torch.zeros(1, dtype=torch.int64, device=device)
     with torch.no_grad():
         for position in range(max(wanted, default=-1) + 1):
-            with FlopCounterMode(display=False) if position in wanted else nullcontext() as counter:
+            with FlopCounterMode(display=False) if position in asked else nullcontext() as counter:
                 _, state = model.step(token, state)
             if counter is not None:
                 counts[position] = counter.get_total_flops() // 2  # a multiplication and an addition

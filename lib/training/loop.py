@@ -93,7 +93,7 @@ def fit(
     device = parameters[0].device
     embedding = [model.embedding.weight] if settings.embedding_decay else []
     optimizer = settings.make_optimizer(parameters, getattr(model, "slow_parameters", list)(), embedding)
-    described = {**(configuration or {}), "settings": settings.model_dump()}
+    described = {**(configuration or {}), "settings": json.loads(settings.model_dump_json())}
     course, best, steps = Fit(), copy_of(model), task.steps(settings.batch)
     second = LevenbergMarquardt(task.training) if isinstance(task, NextToken) and settings.newton else None
     if checkpoint is not None and checkpoint.exists():

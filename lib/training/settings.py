@@ -33,7 +33,7 @@ class FitSettings(BaseModel):
     each on all training data at once (`lib.training.newton`), for small recurrent networks; `epochs` may then be 0.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, ser_json_inf_nan="strings")
 
     optimizer: Literal["rmsprop", "adam", "adamw", "sgd"] = "rmsprop"
     learning_rate: float = Field(1e-3, gt=0)

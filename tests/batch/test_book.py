@@ -55,7 +55,7 @@ def small_book(tmp_path: Path) -> Path:
 def house(tmp_path: Path) -> Path:
     """A copy of the house with one chapter in it."""
     for name in ("lib", "book"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, tmp_path / name)
     for name in ("_config.yml", "requirements.lock", "CITATION.cff"):
         shutil.copy(ROOT / name, tmp_path / name)
     contents = {"format": "jb-book", "root": "book/index", "chapters": [{"file": "notebooks/chapter"}]}

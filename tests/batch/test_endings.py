@@ -75,7 +75,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Its pages use none of the libraries that are loaded before processes are forked.
     """
     for code in ("lib", "experiments"):
-        shutil.copytree(ROOT / code, tmp_path / code, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / code, tmp_path / code)
     forking = tmp_path / "lib" / "batch" / "side_by_side.py"
     text = forking.read_text(encoding="utf-8")
     assert text.count("\nLIBRARIES = (") == 1

@@ -114,9 +114,8 @@ def ask(book: Path, script: str, **settings: str) -> str:
 def executed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small book that was executed once, on a machine with an empty cache."""
     book = tmp_path_factory.mktemp("book")
-    ignore = shutil.ignore_patterns("__pycache__")
     for name in ("lib", "experiments", "book/claims", "results/runs/book-counts", "results/benchmarks"):
-        shutil.copytree(ROOT / name, book / name, ignore=ignore, dirs_exist_ok=True)
+        shutil.copytree(ROOT / name, book / name, dirs_exist_ok=True)
     shutil.copy(ROOT / "requirements.lock", book)
     for name in ("cache", "data", "notebooks", "experiments/first"):
         (book / name).mkdir(exist_ok=True)

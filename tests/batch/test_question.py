@@ -21,7 +21,7 @@ CONTENTS = "format: jb-book\nroot: book/index\nchapters:\n  - file: notebooks/tw
 def book(tmp_path: Path) -> Path:
     """A book without a question: code, settings, and the folder of one part."""
     for name in ("lib", "book"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, tmp_path / name)
     for name in ("_config.yml", "pyproject.toml", "requirements.lock", "README.md", "CITATION.cff"):
         shutil.copy(ROOT / name, tmp_path)
     for folder in ("experiments", "tests", "tests/experiments", "notebooks/two_point"):

@@ -33,14 +33,16 @@ class Network(NamedTuple):
 
 
 def other_choices(architecture: str) -> Iterator[dict[str, Any]]:
-    """Options of a network, each with what it may be besides its default: every name, and the smallest number."""
+    """Options of a network, each with what it may be besides its default: every name, the smallest number or flag."""
     for name, option in inspect.signature(ARCHITECTURES[architecture]).parameters.items():
         if option.kind != option.KEYWORD_ONLY or name == "seed" or isinstance(option.default, float):
             continue
-        named = isinstance(option.default, str)
+        named, numbers = isinstance(option.default, str), (0, 1, 2)
+        if isinstance(option.default, bool):
+            numbers = (not option.default,)
         allowed = [
             {name: value}
-            for value in (named_choices(architecture, name) if named else (0, 1, 2))
+            for value in (named_choices(architecture, name) if named else numbers)
             if value != option.default and refusal(architecture, {name: value}) is None
         ]
         yield from allowed if named else allowed[:1]

@@ -52,8 +52,9 @@ GAUSSIAN = HierarchicalGaussian(2)
 
 def test_networks_and_their_options_are_found_without_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = {"transformer, placement post", "transformer, feed_forward 0", "sparse, pattern strided"}
-    wanted |= {"rel_rnn, select random", "rel_rnn, activation modrelu", "sab, aligned 1", "orth_rnn, embedding 1"}
+    wanted |= {"rel_rnn, select random", "rel_rnn, activation modrelu", "sab, aligned True", "orth_rnn, embedding 1"}
     wanted |= {"mamba, kernel 1", "diagonal_ssm, spectrum real", "relu_ssm, initial zero", "relu_ssm, window 1"}
+    wanted |= {"transformer, tied True", "mamba, tied True"}
     assert wanted | set(ARCHITECTURES) <= set(NETWORKS)
 
     def unheard_of(vocabulary: int, width: int, depth: int = 1, *, mode: str = "slow", seed: int = 0) -> Any:

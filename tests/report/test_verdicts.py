@@ -132,6 +132,8 @@ def test_a_judgement_is_recorded_as_what_it_is(monkeypatch: pytest.MonkeyPatch) 
             "condition": "", "remark": False,
         "sentence": "4 values in [0, 4], asked for: at most 1 in every seed, or outside in every seed of a case",
     }]  # fmt: skip
+    judge("shen-fig1a", 1.5, part="p", explanation="", at_most=1.0, gap=1.0, fewest=0)
+    assert left_open[1]["sentence"] == "1 values in [1.5, 1.5], asked for: at most 1"  # a number has no seeds
 
 
 def verdict(*cases: Interval, part: str = "p", **asked: Any) -> str:

@@ -302,6 +302,19 @@ def test_a_checkpoint_may_be_named_by_a_string(tmp_path):
     assert fit(create("rnn", 2, 2, seed=9), small_task(), settings, checkpoint=path, progress=False) == first
 
 
+def test_gradients_that_are_measured_and_never_clipped_can_be_kept(tmp_path):
+    """clip = inf: the norm is recorded and nothing shortened, as with no clip at all."""
+    settings = {"optimizer": "adam", "learning_rate": 0.01, "epochs": 2, "patience": None}
+    path = tmp_path / "run.safetensors"
+    measured, free = FitSettings(clip=float("inf"), **settings), FitSettings(clip=None, **settings)
+    course = fit(create("rnn", 2, 2, seed=1), small_task(), measured, checkpoint=path, progress=False)
+    unclipped = fit(create("rnn", 2, 2, seed=1), small_task(), free, progress=False)
+    assert course.training_losses == unclipped.training_losses
+    assert fit(create("rnn", 2, 2, seed=9), small_task(), measured, checkpoint=path, progress=False) == course
+    with pytest.raises(ValueError, match="another configuration"):
+        fit(create("rnn", 2, 2, seed=9), small_task(), free, checkpoint=path, progress=False)
+
+
 @pytest.mark.parametrize("given", [{"seed": np.int64(3)}, {"rate": float("nan")}, {1: 2}, {"names": {"a"}}, [1]])
 def test_a_configuration_that_json_cannot_hold_is_refused_before_any_work(given, tmp_path):
     with pytest.raises(ValueError, match="configuration: what JSON can hold is allowed, got "):

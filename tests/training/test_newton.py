@@ -78,6 +78,17 @@ def test_a_step_solves_the_damped_equations(damping):
     assert np.allclose(before - weights(model), expected, rtol=1e-7, atol=1e-10)
 
 
+def test_a_damping_below_rounding_grows_until_the_equations_have_a_solution():
+    """Of fewer sequences than parameters the Fisher matrix has eigenvalues of zero: rounding makes negative ones."""
+    data = chains(6, 12, 3)
+    model = network(*NETWORKS[2])
+    method = LevenbergMarquardt(data, 1e-300)
+    before = method.loss(model)
+    _, moved = method.step(model)
+    assert moved and method.loss(model) < before
+    assert method.damping >= LEAST
+
+
 @pytest.mark.parametrize(
     ("shares", "dampings"),
     [

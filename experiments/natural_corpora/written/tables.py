@@ -145,8 +145,8 @@ def table_of_relations(selection: Selection) -> str:
         known = [found for _, part, _, found in rows if found.known and part.endswith("(remark)") == remark]
         positive, above = sum(one.value > 0 for one in known), sum(one.low > RELATED for one in known)
         if known:
-            told += f"Of {len(known)} {name} {positive} are positive; of {above} the whole interval lies above "
-            told += f"{RELATED:g}, as is asked here. "
+            told += f"Of {len(known)} {name} {positive} are positive; of {above or 'none'} the whole interval lies "
+            told += f"above {RELATED:g}, as is asked here. "
     heads = ["level", "statement", "networks", "rank correlation"]
     return (told.rstrip() + "\n\n" if told else "") + markdown_table(heads, rows)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lib.checks import real_array, real_number
+from lib.checks import real_array, real_number, truth_value
 from lib.information.decay.parameters import Decay, fit_line, fit_line_with_offset, rounding_floor
 
 Points = npt.NDArray[np.float64]
@@ -167,9 +167,7 @@ def _fitted(x: Points, y: Points, offset: bool) -> tuple[Decay, int, float, floa
 
 
 def _needed(offset: bool) -> int:
-    if not isinstance(offset, bool | np.bool_):
-        raise ValueError(f"offset: True or False is allowed, got {offset!r}")
-    return 4 if offset else 3
+    return 4 if truth_value(offset, "offset") else 3
 
 
 def _usable(lags: npt.ArrayLike, mi: npt.ArrayLike, floor: float, needed: int) -> tuple[Points, Points]:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lib.checks import whole_number
+from lib.checks import truth_value, whole_number
 from lib.models.attention.patterns import FixedStride, Full, KeyValueCache, Pattern, Strided, Window, extended
 from lib.models.base import (
     Block,
@@ -39,7 +39,7 @@ class Attention(Module):
 
     def __init__(self, width: int, heads: int, pattern: Pattern, rotary: bool = False) -> None:
         super().__init__()
-        self.width, self.heads, self.pattern, self.rotary = width, heads, pattern, rotary
+        self.width, self.heads, self.pattern, self.rotary = width, heads, pattern, truth_value(rotary, "rotary")
         self.head_width = head_width(width, heads)
         if rotary and self.head_width % 2:
             raise ValueError(f"positions: rotary ones need heads of even width, got {heads} of width {self.head_width}")

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lib.checks import whole_number
+from lib.checks import truth_value, whole_number
 from lib.models.base import Module
 from lib.models.kernels.screening import backtracking_cpu as kernels
 from lib.models.kernels.screening.cell import panels, share_batch
@@ -59,7 +59,7 @@ class BacktrackingLayer(Module):
         for parameter in self.lstm.parameters():
             nn.init.uniform_(parameter, -bound, bound)
         self.weight_query = self.weight_key = None
-        if aligned:
+        if truth_value(aligned, "aligned"):
             self.weight_query = nn.Parameter(torch.empty(width, width).uniform_(-bound, bound))  # W_a
             self.weight_key = nn.Parameter(torch.empty(width, width).uniform_(-bound, bound))  # U_a
             self.weight_score = nn.Parameter(nn.init.xavier_normal_(torch.empty(1, width))[0])  # v

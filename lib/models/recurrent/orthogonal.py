@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
-from lib.checks import whole_number
+from lib.checks import truth_value, whole_number
 from lib.models.base import Module, SequenceModel, seeded
 from lib.models.kernels.screening.cell import (
     Rule,
@@ -61,7 +61,7 @@ class OrthogonalLayer(Module):
         self.threshold = None
         if activation == "modrelu":
             self.threshold = nn.Parameter(torch.empty(self.width).uniform_(-0.01, 0.01))
-        if constrained:
+        if truth_value(constrained, "constrained"):
             parametrizations.orthogonal(self, "weight_hh", orthogonal_map="matrix_exp")
 
     def weights(self) -> Weights:

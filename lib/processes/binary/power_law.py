@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import real_number, whole_lags, whole_number
+from lib.checks import real_number, truth_value, whole_lags, whole_number
 from lib.processes.binary.sign import LN_2, sign_correlation, sign_mutual_information
 from lib.processes.binary.stationary import embedding_spectrum, prediction_error, signs_by_embedding, signs_by_factor
 
@@ -40,9 +40,7 @@ class PowerLawBinary:
         self.length = whole_number(length, "length", 1)
         self.amplitude = real_number(amplitude, "amplitude")
         self.exponent = real_number(exponent, "exponent")
-        if not isinstance(exact, bool | np.bool_):
-            raise ValueError(f"exact: True or False is allowed, got {exact!r}")
-        self.exact = bool(exact)
+        self.exact = truth_value(exact, "exact")
         if self.amplitude < 0.0:
             raise ValueError(f"amplitude: numbers >= 0 (nats) are allowed, got {amplitude!r}")
         if self.exponent <= 0.0:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from lib.checks import generator, plain_array, whole_lags, whole_number
+from lib.checks import generator, plain_array, truth_value, whole_lags, whole_number
 from lib.processes.discrete.tables import block_lengths
 from lib.processes.gaussian import tree
 from lib.processes.gaussian.layers import COUPLINGS, Layer, build_layers, pair_correlation
@@ -57,7 +57,7 @@ class HierarchicalGaussian:
 
         Raises ValueError above 4096 rows unless allow_large=True. Cost and memory O(length^2).
         """
-        if self.length > LONGEST_DENSE and not allow_large:
+        if not truth_value(allow_large, "allow_large") and self.length > LONGEST_DENSE:
             size = self.length**2 * 8 / 2**30
             raise ValueError(
                 f"covariance: at most {LONGEST_DENSE} rows are allowed without allow_large=True, got {self.length} "

@@ -11,7 +11,7 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import generator, plain_array, whole_number
+from lib.checks import generator, plain_array, truth_value, whole_number
 from lib.processes.ngram import paper
 from lib.processes.ngram.grammar import Fillers, TemplateGrammar
 from lib.processes.ngram.rules import (
@@ -51,10 +51,7 @@ class NgramLanguage:
     ) -> None:
         self.n = whole_number(n, "n", 1)
         self.source = source if isinstance(source, TemplateGrammar | SentenceList) else SentenceList(source)
-        for name, flag in (("end", end), ("padding", padding)):
-            if not isinstance(flag, bool | np.bool_):
-                raise ValueError(f"{name}: True or False is allowed, got {flag!r}")
-        self.end, self.padding = bool(end), bool(padding)
+        self.end, self.padding = truth_value(end, "end"), truth_value(padding, "padding")
         if not padding and self.source.shortest() < self.n:
             raise ValueError(
                 f"n: without padding a sentence needs at least n words; n = {self.n} is given and a sentence has "

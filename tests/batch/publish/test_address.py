@@ -154,7 +154,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What git would clone, in small: the code, the claims, the names of what it needs."""
     folder = tmp_path_factory.mktemp("published")
     for name in ("lib", "experiments", "book/claims"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, folder / name)
     for name in ("requirements-colab.txt", "_toc.yml", "requirements.lock"):
         shutil.copy(ROOT / name, folder)
     git(folder, "init", "-q")

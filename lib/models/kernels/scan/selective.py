@@ -18,7 +18,7 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor
 
-from lib.checks import whole_number
+from lib.checks import truth_value, whole_number
 from lib.models.kernels.scan import compiled as kernels
 from lib.models.kernels.scan.plain import chunked_selective_scan, mamba_ssm_function
 from lib.models.kernels.threads import numpy_arrays, refuse_second_derivatives, share
@@ -82,19 +82,19 @@ def selective_scan(
     Source: Gu and Dao (2023), Sec. 3.2, with the input map delta_t B_t of their code in place of the exact one.
     """
     _check(u, delta, A, B, C, D, initial_state)
-    every = whole_number(chunk, "chunk", 1)
+    every, both = whole_number(chunk, "chunk", 1), truth_value(return_state, "return_state")
     skip = u.new_zeros(u.shape[2]) if D is None else D
     state = u.new_zeros(u.shape[0], *A.shape) if initial_state is None else initial_state
     inputs = (u, delta, A, B, C, skip)
     differentiable = torch.is_grad_enabled() and any(x.requires_grad for x in (*inputs, state))
-    way = choose_way(u, A.shape[1], initial_state is None, differentiable and return_state)
+    way = choose_way(u, A.shape[1], initial_state is None, differentiable and both)
     if way == "compiled":
         y, state = CompiledScan.apply(*inputs, state, every, differentiable)
     elif way == "mamba-ssm":
         y, state = fused_selective_scan(_mamba_ssm_kernel(), *inputs)
     else:
         y, state = chunked_selective_scan(*inputs, state)
-    return (y, state) if return_state else y
+    return (y, state) if both else y
 
 
 def choose_way(u: Tensor, size: int, from_zero: bool, through_last_state: bool) -> str:
