@@ -33,6 +33,7 @@ from experiments.landing.measures import (
     growth_rate,
     model,
     recalled_shares,
+    shares_with_positions,
     token_cost,
 )
 from experiments.landing.page import Sources, Table
@@ -165,7 +166,7 @@ def decay_as_measured() -> Cells:
 
 def captured(evidence: Evidence) -> Cells:
     """Share of the information between past and future that is captured."""
-    shares, facts = captured_shares(), recalled_shares()
+    shares, longer, facts = captured_shares(), shares_with_positions(), recalled_shares()
     bits = record_of(evidence, "l2m-thm52", "one bit a neuron is reached")["measured"][-1]
 
     def copied(record: Record) -> str:
@@ -182,7 +183,11 @@ def captured(evidence: Evidence) -> Cells:
         if name not in shares:
             return () if name in facts else (Plain("no training recorded", CAPTURED),)
         part, words = flat if name == "transformer" else smallest
-        return Plain(_shares(shares[name]), CAPTURED), Judged(GAUSSIANS, part, by_outcome(*words))
+        given = "with" if name == "transformer" else "without"
+        cells = [Plain(f"as published, {given} positions, stopped early: {_shares(shares[name])}", CAPTURED)]
+        if some := {length: found for length, found in longer.get(name, {}).items() if length >= min(shares[name])}:
+            cells.append(Plain(f"positions learned, trained longer: {_shares(some)}", CAPTURED))
+        return *cells, Judged(GAUSSIANS, part, by_outcome(*words))
 
     def recalled_facts(name: str) -> tuple[Cell, ...]:
         """What networks recall of documents of facts, where they are recorded."""

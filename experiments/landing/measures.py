@@ -21,6 +21,7 @@ from lib.training import multiply_adds
 
 VOCABULARY, WIDTH, DEPTH, WINDOW, ORDER = 256, 64, 2, 64, 4  # of the models that are built for the table
 APART = 16  # tokens between those whose multiply-adds are counted
+COPIES = 8  # of a Gaussian in a sequence, as the paper has them
 SIZE = 16  # numbers of state a channel of Mamba and Mamba2, where nothing is said
 LONG = 100_000  # tokens, up to which states are counted
 NATS = 1.0  # that a number of a state is taken to hold
@@ -36,7 +37,8 @@ OPTIONS: dict[str, dict[str, int]] = {
     "rel_rnn": {"embedding": WIDTH, "buffer": 10, "relevant": 10},
     "mem_rnn": {"embedding": WIDTH},
 }
-GAUSSIANS, RECALL = "l2m-fig4", "book-recall"
+GAUSSIANS, POSITIONS, RECALL = "l2m-fig4", "l2m-clock", "book-recall"
+SEEDS = 3  # at least, of a network whose share is shown
 
 
 @functools.cache
@@ -115,16 +117,44 @@ def gradient_reach(name: str) -> int:
 def captured_shares() -> dict[str, dict[int, list[float]]]:
     """Captured share of the information between halves, by architecture and length, of every recorded Gaussian model.
 
-    Models as the paper has them, all sizes and seeds; trainings that left nothing to measure are left out.
+    Models as the paper has them, all sizes and seeds: Transformers with positions, Mambas without, stopped early.
+    Trainings that left nothing to measure are left out.
     """
     found: dict[str, dict[int, list[float]]] = {}
     for record in store.so_far(GAUSSIANS)[1]:
-        parameters, result = record["parameters"], record["result"]
-        if parameters["model"] or parameters["precision"] != "float32" or result["average_divergence"] is None:
-            continue
-        share = result["captured_information"]["value"] / result["true_information"]
-        found.setdefault(_gaussian(parameters), {}).setdefault(4 ** parameters["layers"], []).append(share)
+        parameters = record["parameters"]
+        if not parameters["model"] and parameters["precision"] == "float32" and (share := _share(record)) is not None:
+            found.setdefault(_gaussian(parameters), {}).setdefault(4 ** parameters["layers"], []).append(share)
     return found
+
+
+def shares_with_positions() -> dict[str, dict[int, list[float]]]:
+    """The same of models that all learn positions, trained longer, by architecture and length.
+
+    All sizes that have `SEEDS` seeds, each at the budget and rate that most of its seeds have, of several the longest;
+    of Mamba and Mamba2 those with the default size of the state.
+    """
+    cells: dict[tuple[str, int, str], dict[Training, float]] = {}
+    for record in store.so_far(POSITIONS)[1]:
+        parameters, result, fit = record["parameters"], record["result"], record["parameters"]["fit"]
+        chosen = parameters["model"]
+        if chosen.get("positions") != "learned" or chosen.get("size", SIZE) != SIZE or parameters["copies"] != COPIES:
+            continue
+        if (share := _share(record)) is not None:
+            one = Training(record["seed"], fit["epochs"], fit["learning_rate"], result["average_divergence"])
+            cells.setdefault((_gaussian(parameters), 4 ** parameters["layers"], parameters["size"]), {})[one] = share
+    found: dict[str, dict[int, list[float]]] = {}
+    for (name, length, _), shares in cells.items():
+        if len(usual := _usual(shares)) >= SEEDS:
+            found.setdefault(name, {}).setdefault(length, []).extend(usual)
+    return found
+
+
+def _share(record: Mapping[str, Any]) -> float | None:
+    result = record["result"]
+    if result["average_divergence"] is None:
+        return None
+    return float(result["captured_information"]["value"] / result["true_information"])
 
 
 def recalled_shares() -> dict[str, tuple[int, list[float]]]:
