@@ -10,6 +10,7 @@ import re
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from lib import ROOT
 
@@ -22,6 +23,8 @@ _CELL = re.compile(
 _OPTIONS = re.compile(r"\A(?:---\n.*?^---[ \t]*\n|(?::[\w-]+:[^\n]*\n)+)", re.M | re.S)
 _MAGIC = re.compile(r"^[ \t]*[%!][^\n]*$", re.M)
 _NAMED = re.compile(rf"(?<![\w.]){EXPERIMENTS}\.(\w+)")
+_LINE = re.compile(rf"^[ \t]*(?:from|import)[ \t]+{EXPERIMENTS}\.(\w+)[\w.]*(?:[ \t]+import\b|[ \t]*$)", re.M)
+_RELATIVE = re.compile(r"\bfrom[\s\\]*\.")
 
 
 def current_page() -> str:
@@ -34,6 +37,12 @@ def digest(page: str | None = None, root: Path = ROOT) -> str:
     return digest_of(sources(page, root), root)
 
 
+def digests(pages: Iterable[str], root: Path = ROOT) -> dict[str, str]:
+    """`digest` of several pages, an empty name for no page; `lib`, which is the same for all, is read once."""
+    of_lib, every = _hashed(files_below(root / "lib"), root), dict.fromkeys(pages)
+    return {page: _hashed(_of_page(page, root), root, of_lib.copy()).hexdigest() for page in every}
+
+
 def sources(page: str | None = None, root: Path = ROOT) -> list[Path]:
     """Files that decide a page, such as ``notebooks/two_point/ising_chain``; without a page, those of `lib`.
 
@@ -41,11 +50,14 @@ def sources(page: str | None = None, root: Path = ROOT) -> list[Path]:
     text, with what these import of other experiments. A page without a source in the book imports nothing. Nothing is
     executed; where a cell is not Python, every experiment counts.
     """
-    found = files_below(root / "lib")
+    return files_below(root / "lib") + _of_page(page, root)
+
+
+def _of_page(page: str | None, root: Path) -> list[Path]:
     source = root / f"{page}.md"
-    if page and source.is_file():
-        found += _experiments(code_cells(source.read_text(encoding="utf-8")), root / EXPERIMENTS)
-    return found
+    if not page or not source.is_file():
+        return []
+    return _experiments(code_cells(source.read_text(encoding="utf-8")), root / EXPERIMENTS)
 
 
 def files_below(folder: Path) -> list[Path]:
@@ -59,11 +71,15 @@ def files_below(folder: Path) -> list[Path]:
 
 def digest_of(files: Iterable[Path], root: Path) -> str:
     """SHA-256 over contents and names, relative to ``root``, of files in the given order, as hexadecimal digits."""
-    total, above = hashlib.sha256(), len(root.as_posix()) + 1  # thousands of files: `relative_to` would take longest
+    return str(_hashed(files, root).hexdigest())
+
+
+def _hashed(files: Iterable[Path], root: Path, before: Any = None) -> Any:
+    total, above = before or hashlib.sha256(), len(root.as_posix()) + 1  # `relative_to` would take longest
     for path in files:
         content = path.read_bytes()
         total.update(f"{path.as_posix()[above:]}\0{len(content)}\0".encode() + content)
-    return total.hexdigest()
+    return total
 
 
 def code_cells(text: str) -> list[str]:
@@ -101,6 +117,9 @@ def _imported(code: str, inside: tuple[str, ...]) -> frozenset[str]:
         tree = ast.parse(_MAGIC.sub("", code))
     except SyntaxError:
         return frozenset({ALL})
+    lines = _LINE.findall(code)
+    if len(lines) == code.count(EXPERIMENTS) and not _RELATIVE.search(code):
+        return frozenset(lines)  # most texts name them in no other way: there is no need to look through the tree
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

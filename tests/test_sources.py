@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,56 @@ def test_the_sweep_of_an_experiment_is_a_source(book: Path) -> None:
 
 def test_a_page_without_a_source_rests_on_lib_alone(book: Path) -> None:
     assert sources.digest("nowhere", book) == sources.digest(None, book)
+
+
+def test_several_pages_have_the_digests_that_each_has_alone(book: Path) -> None:
+    write(book, "from experiments.second import f")
+    pages = ["page", "", "nowhere"]
+    assert sources.digests(pages, book) == {page: sources.digest(page or None, book) for page in pages}
+
+
+PLAIN = "from experiments.first.runs import run"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        PLAIN,
+        f"    {PLAIN}  # of experiments.second",
+        f"{PLAIN}; import experiments.second",
+        f"{PLAIN}, experiments",
+        f"text = '''\n{PLAIN}\nfrom experiments.second import f\n'''",
+        f"# {PLAIN}",
+        "from experiments.first import (\n    runs,\n)",
+        "import experiments.first.runs as one",
+        "import experiments.first, experiments.second",
+        "import experiments.first\nimport experiments.second.runs",
+        "from experiments.first import *\nfrom experiments import *",
+        "my.experiments.first",
+        "from .. import second\n" + PLAIN,
+        "from \\\n  ..second import f",
+        "if x:\n" + f"\t{PLAIN}\n",
+    ],
+)
+def test_lines_that_import_are_read_as_the_tree_says(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tree_and_lines([(code, ("experiments", "third"))], monkeypatch) == 1
+
+
+def test_every_text_of_the_book_is_read_as_its_tree_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiments = ROOT / "experiments"
+    files = [path for path in sources.files_below(experiments) if path.suffix == ".py"]
+    texts = [(path.read_text(), ("experiments", *path.relative_to(experiments).parts[:-1])) for path in files]
+    texts += [(cell, ("experiments",)) for page in executable_pages() for cell in sources.code_cells(page.text)]
+    assert tree_and_lines(texts, monkeypatch) == len(texts)
+
+
+def tree_and_lines(texts: list[tuple[str, tuple[str, ...]]], monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many texts name the same experiments by their lines as by their trees, where nothing else is looked at."""
+    quick = [sources._imported.__wrapped__(*text) for text in texts]
+    with monkeypatch.context() as patch:
+        patch.setattr(sources, "_RELATIVE", re.compile(""))  # as if there were one: only the tree tells
+        full = [sources._imported.__wrapped__(*text) for text in texts]
+    return sum(one == other for one, other in zip(quick, full, strict=True))
 
 
 def test_names_and_contents_of_files_both_count(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import exp1
 
-from lib.checks import real_array, whole_number
+from lib.checks import real_array, sum_tolerance, whole_number
 from lib.information.estimators import Estimator, find_estimator
 
 Floats = npt.NDArray[np.float64]
@@ -87,13 +87,13 @@ def _law(probabilities: npt.ArrayLike, copies: npt.ArrayLike | None) -> tuple[Fl
         raise ValueError(
             f"probabilities and copies: finite numbers >= 0 are allowed, got {law.min()} and {number.min()}"
         )
-    if not abs(float(law @ number) - 1.0) <= 1e-9:
+    if not abs(float(law @ number) - 1.0) <= sum_tolerance(probabilities, "probabilities"):
         raise ValueError(f"probabilities sum to {float(law @ number):.12g}; they must sum to 1")
     return law, number
 
 
 def _sharpness(estimator: str) -> float:
-    if estimator not in SHARPNESS:
+    if not isinstance(estimator, str) or estimator not in SHARPNESS:
         raise ValueError(f"estimator: one of {', '.join(SHARPNESS)} is allowed, got {estimator!r}")
     return SHARPNESS[estimator]
 

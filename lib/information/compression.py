@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import lzma
+import math
 import zlib
 from collections.abc import Callable, Sequence
 
@@ -60,11 +61,11 @@ def compression_mutual_information(
 def huffman_lengths(probabilities: Sequence[float]) -> list[int]:
     """Code word lengths in bits of a Huffman code, the prefix code of least expected length.
 
-    Any numbers that add and compare may be given (floats, fractions.Fraction), at least two, all > 0; ValueError
-    otherwise. Kraft: sum 2^-length = 1. Shannon: entropy <= expected length < entropy + 1 bit. O(n log n).
+    Any numbers that add and compare may be given (floats, fractions.Fraction), at least two, all > 0 and finite;
+    ValueError otherwise. Kraft: sum 2^-length = 1. Shannon: entropy <= expected length < entropy + 1 bit. O(n log n).
     """
-    if len(probabilities) < 2 or not all(weight > 0 for weight in probabilities):
-        raise ValueError(f"probabilities: at least two, all > 0, are allowed, got {list(probabilities)!r}")
+    if len(probabilities) < 2 or not all(0 < weight < math.inf for weight in probabilities):
+        raise ValueError(f"probabilities: at least two, all > 0 and finite, are allowed, got {list(probabilities)!r}")
     lengths = [0] * len(probabilities)
     heap = [(weight, [symbol]) for symbol, weight in enumerate(probabilities)]
     heapq.heapify(heap)

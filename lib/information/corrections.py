@@ -10,6 +10,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import stdtrit
 
 from lib.checks import real_array, real_number
+from lib.information.decay.parameters import rounding_floor
 from lib.information.estimators import entropy
 
 Floats = NDArray[np.float64]
@@ -106,12 +107,20 @@ def fit_two_point_bias(lags: ArrayLike, mi: ArrayLike) -> TwoPointFit:
     step = _LOGITS[1] - _LOGITS[0]
     found = minimize_scalar(loss, bounds=(start - step, start + step), method="bounded", options={"xatol": 1e-10})
     logit = float(found.x) if found.fun <= loss(start) else float(start)
+    for _ in range(4):  # by values alone a minimum is known to half its digits; Gauss-Newton has the rest
+        above = gap(logit)
+        change = _left(places, -smallest / (2.0 + np.exp(logit) + np.exp(-logit)) / above)
+        size = float(change @ change)
+        step = float(change @ _left(places, np.log(above))) / size if size > 0.0 else 0.0
+        if not abs(step) < 1.0 or loss(logit - step) > loss(logit):
+            break
+        logit -= step
     above = gap(logit)
     intercept, slope, squares = _line(places, np.log(above))
     bias = smallest / (1.0 + float(np.exp(-logit)))
     # residual r = ln(I - C) - ln A + alpha ln d: derivatives with respect to alpha, ln A and C
     jacobian = np.column_stack([places, -np.ones_like(places), -1.0 / above])
-    half, _, half_bias = _half_widths(jacobian, squares).tolist()
+    half, _, half_bias = _half_widths(jacobian, max(squares, rounding_floor(np.log(above)))).tolist()
     return TwoPointFit(
         exponent=-slope,
         amplitude=float(np.exp(intercept)),
@@ -129,6 +138,12 @@ def _line(x: Floats, y: Floats) -> tuple[float, float, float]:
     intercept = float(y.mean() - slope * x.mean())
     residuals = y - intercept - slope * x
     return intercept, slope, float(residuals @ residuals)
+
+
+def _left(x: Floats, y: Floats) -> Floats:
+    """What the least-squares line leaves of y."""
+    intercept, slope, _ = _line(x, y)
+    return np.asarray(y - intercept - slope * x)
 
 
 def _half_widths(jacobian: Floats, squares: float) -> Floats:

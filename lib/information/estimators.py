@@ -141,8 +141,15 @@ def ngram_counts(documents: Sequence[ArrayLike], length: int = 2) -> NDArray[np.
             f"length: a document as long is needed; got {length}, and the longest document has "
             f"{max((array.size for array in arrays), default=0)} tokens"
         )
-    long_enough = [array.astype(np.int64) for array in arrays if array.size >= length]
+    long_enough = [array for array in arrays if array.size >= length]
     size = max(int(array.max()) for array in long_enough) + 1
+    if size > 2**31:  # number what occurs, so that neither a code nor an unsigned token is beyond int64
+        ends = np.cumsum([array.size for array in long_enough])[:-1]
+        values, numbers = np.unique(
+            np.concatenate([array.astype(np.uint64) for array in long_enough]), return_inverse=True
+        )
+        long_enough, size = np.split(numbers, ends), values.size
+    long_enough = [array.astype(np.int64) for array in long_enough]
     codes, below = np.concatenate([array[: array.size - length + 1] for array in long_enough]), size
     for place in range(1, length):
         if below > 2**62 // size:  # number what occurs anew

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from lib.checks import real_array
+from lib.checks import real_array, real_number
 
 CONFIDENCE = 0.95
 
@@ -66,7 +66,7 @@ def seed_mean(values: npt.ArrayLike, confidence: float = CONFIDENCE) -> Interval
     given = real_array(values, "values")
     if given.ndim != 1 or np.isinf(given).any():
         raise ValueError(f"values: a finite number for every seed, NaN where it is missing, is allowed, got {values!r}")
-    if not 0 < confidence < 1:
+    if not 0 < real_number(confidence, "confidence") < 1:
         raise ValueError(f"confidence: more than 0 and less than 1 is allowed, got {confidence!r}")
     known = given[~np.isnan(given)]
     value, reach = float(known.mean()) if known.size else math.nan, math.nan
@@ -88,7 +88,7 @@ def jackknife(value: float, replicates: npt.ArrayLike) -> Interval:
 
     se^2 = (g - 1)/g sum (r_i - mean r)^2, and Student's quantile of g - 1 degrees of freedom (Efron and Stein 1981).
     """
-    numbers = np.asarray(replicates, dtype=np.float64)
+    numbers = real_array(replicates, "replicates")
     count = numbers.size
     if numbers.ndim != 1 or count < 3:
         raise ValueError(f"replicates: at least 3 numbers are needed, got shape {numbers.shape}")

@@ -6,6 +6,7 @@ import importlib.metadata
 import platform
 import shutil
 import subprocess
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from lib import ROOT, sources
 from lib.machine import available_cores
 
 PACKAGES = ("numpy", "scipy", "numba", "torch")
+DIGITS = 12  # of the digest of the sources
 
 
 def collect() -> dict[str, Any]:
@@ -44,7 +46,12 @@ def code_version(page: str | None = None) -> str:
 
     Without a page: of all of `lib`. See `lib.sources.sources`. About 10 ms.
     """
-    return sources.digest(page)[:12]
+    return sources.digest(page)[:DIGITS]
+
+
+def code_versions(pages: Iterable[str]) -> dict[str, str]:
+    """`code_version` of several pages, an empty name for none; faster than one by one."""
+    return {page: digest[:DIGITS] for page, digest in sources.digests(pages).items()}
 
 
 def _commit() -> str:

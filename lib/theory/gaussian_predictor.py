@@ -12,6 +12,8 @@ from lib.checks import checked_covariance, whole_number
 
 Floats = NDArray[np.float64]
 
+NEAR = 0.1  # |u - 1| below which a series has more digits than the logarithm
+
 
 @dataclass(frozen=True, eq=False)
 class GaussianPredictor:
@@ -102,8 +104,7 @@ class GaussianPredictor:
         truth = GaussianPredictor.from_covariance(matrix)
         difference = truth.weights - self.weights
         shift = np.einsum("ij,ij->i", difference @ matrix, difference) / self.variances
-        excess = truth.variances / self.variances - 1.0
-        return np.asarray(0.5 * (excess - np.log1p(excess) + shift))
+        return np.asarray(0.5 * (above_logarithm(truth.variances, self.variances) + shift))
 
     def _matching(self, covariance: ArrayLike) -> Floats:
         matrix = checked_covariance(covariance)
@@ -121,3 +122,20 @@ def cholesky(covariance: ArrayLike) -> Floats:
         smallest = float(np.linalg.eigvalsh(matrix)[0])
         message = f"covariance: positive definite is allowed, the smallest eigenvalue is {smallest:.3g}"
         raise ValueError(message) from error
+
+
+def above_logarithm(numerator: ArrayLike, denominator: ArrayLike) -> Floats:
+    """u - 1 - ln u >= 0 of quotients u = numerator / denominator > 0 of any shape, with all digits.
+
+    With x = u - 1 and w = x / (2 + x), ln u = 2 artanh w, so that it is x w - 2 (w^3 / 3 + w^5 / 5 + ...), where x is
+    small. O(size).
+    """
+    over, under = np.asarray(numerator, dtype=np.float64), np.asarray(denominator, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        excess = (over - under) / under
+    within = np.log1p(np.clip(excess, -0.5, 0.5))
+    far = excess - np.where(np.abs(excess) < 0.5, within, np.log(over) - np.log(under))
+    small = np.where(np.abs(excess) < NEAR, excess, 0.0)
+    w = small / (2.0 + small)
+    series = w**3 * np.polynomial.polynomial.polyval(w * w, 1.0 / np.arange(3, 17, 2))
+    return np.where(np.abs(excess) < NEAR, small * w - 2.0 * series, far)

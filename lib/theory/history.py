@@ -139,8 +139,13 @@ def canonical_correlations(covariance: ArrayLike, first: ArrayLike, second: Arra
     O(n^3).
     """
     matrix = checked_covariance(covariance)
+    groups = [plain_array(group, "first, second") for group in (first, second)]
+    if any(group.ndim != 1 or not group.size for group in groups):
+        raise ValueError(
+            f"first, second: a row of indices each, not empty, is allowed, got shapes {[g.shape for g in groups]}"
+        )
     try:
-        left, right = (np.arange(len(matrix))[plain_array(group, "first, second")] for group in (first, second))
+        left, right = (np.arange(len(matrix))[group] for group in groups)
     except IndexError as error:
         raise ValueError(f"first, second: indices of a covariance {matrix.shape} are allowed: {error}") from error
     if (both := np.intersect1d(left, right)).size:

@@ -17,13 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lib.checks import checked_covariance
+from lib.checks import checked_covariance, real_array, sum_tolerance
 from lib.processes.discrete.tables import block_lengths
-from lib.theory.gaussian_predictor import GaussianPredictor
+from lib.theory.gaussian_predictor import GaussianPredictor, above_logarithm
 from lib.theory.history import canonical_correlations
 
 Floats = NDArray[np.float64]
-_ROUNDING = 1e-9  # probabilities may miss their sum by this much
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,8 @@ def markov_error_terms(
 def divergence(p: ArrayLike, q: ArrayLike) -> float:
     """Kullback-Leibler divergence sum p ln(p / q) of two distributions of one shape, in nats; inf where only q is 0.
 
-    Written as sum q h(p / q - 1), h(x) = (1 + x) ln(1 + x) - x >= 0, which keeps all digits where p and q nearly agree.
+    Written as sum q h(p / q - 1), h(x) = (1 + x) ln(1 + x) - x = x^2 - (1 + x) (x - ln(1 + x)) >= 0, which keeps all
+    digits where p and q nearly agree.
     Raises ValueError for different shapes; that both are distributions is for the caller to see to. O(size).
     """
     truth, model = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
@@ -181,9 +181,15 @@ def divergence(p: ArrayLike, q: ArrayLike) -> float:
     if np.any(truth[~possible] > 0.0):
         return float("inf")
     law, other = truth[possible], model[possible]
-    excess = (law - other) / other
-    logarithm = np.where(law > 0.0, np.log1p(np.where(law > 0.0, excess, 0.0)), 0.0)
-    return _sum(np.maximum(law * logarithm - (law - other), 0.0))
+    terms = other.copy()  # where p is 0
+    some = law > 0.0
+    difference = law[some] - other[some]
+    with np.errstate(over="ignore"):
+        excess = np.minimum(difference / other[some], 1.0)
+    near = difference * excess - law[some] * above_logarithm(law[some], other[some])
+    far = law[some] * (np.log(law[some]) - np.log(other[some])) - difference
+    terms[some] = np.maximum(np.where(np.abs(excess) < 0.5, near, far), 0.0)
+    return _sum(terms)
 
 
 def _sum(terms: ArrayLike) -> float:
@@ -191,18 +197,19 @@ def _sum(terms: ArrayLike) -> float:
 
 
 def _checked_law(law: ArrayLike, dimensions: int, name: str) -> Floats:
-    array = np.asarray(law, dtype=np.float64)
+    array = real_array(law, name)
     if array.ndim != dimensions or array.size == 0:
         raise ValueError(f"{name}: a {dimensions}-D table of probabilities is allowed, got shape {array.shape}")
-    if not np.all(array >= 0.0) or abs(float(array.sum()) - 1.0) > _ROUNDING:
+    if not np.all(array >= 0.0) or abs(float(array.sum()) - 1.0) > sum_tolerance(law, name):
         raise ValueError(f"{name}: probabilities >= 0 that sum to one are allowed, the sum is {float(array.sum())!r}")
     return np.asarray(array / array.sum())
 
 
 def _checked_chain(chain: tuple[ArrayLike, ArrayLike], name: str) -> tuple[Floats, Floats]:
-    initial, transition = _checked_law(chain[0], 1, f"{name}[0]"), np.asarray(chain[1], dtype=np.float64)
+    initial, transition = _checked_law(chain[0], 1, f"{name}[0]"), real_array(chain[1], f"{name}[1]")
+    tolerance = sum_tolerance(chain[1], f"{name}[1]")
     if transition.shape != (initial.size, initial.size):
         raise ValueError(f"{name}[1]: shape {(initial.size, initial.size)} is allowed, got {transition.shape}")
-    if not np.all(transition >= 0.0) or not np.allclose(transition.sum(axis=1), 1.0, rtol=0.0, atol=_ROUNDING):
+    if not np.all(transition >= 0.0) or not np.allclose(transition.sum(axis=1), 1.0, rtol=0.0, atol=tolerance):
         raise ValueError(f"{name}[1]: rows of probabilities that sum to one are allowed, got {transition}")
     return initial, np.asarray(transition / transition.sum(axis=1, keepdims=True))

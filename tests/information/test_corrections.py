@@ -133,6 +133,17 @@ def test_intervals_cover_as_often_as_they_say() -> None:
     assert uncorrected == 0
 
 
+@pytest.mark.parametrize("spread", [0.0, 1e-12, 1e-10])
+def test_intervals_cover_where_there_is_hardly_any_noise(spread: float) -> None:
+    lags, covered = np.arange(1.0, 40.0), 0
+    for seed in range(40):
+        noise = np.exp(spread * np.random.default_rng(seed).standard_normal(lags.size))
+        fit = fit_two_point_bias(lags, lags**-0.9 * noise + 0.01)
+        covered += fit.interval[0] <= 0.9 <= fit.interval[1] and fit.bias_interval[0] <= 0.01 <= fit.bias_interval[1]
+        assert fit.interval[1] - fit.interval[0] < max(20 * spread, 1e-12)
+    assert covered >= 33
+
+
 def test_both_placements_of_the_residual_agree_without_noise_and_differ_with_it() -> None:
     curve = 1.1 * LAGS**-0.91 + 0.01
     assert fit_power_law(LAGS, curve, offset=True).exponent == pytest.approx(0.91, rel=1e-4)

@@ -17,6 +17,7 @@ from lib.report.claims import check
 from lib.report.comparison import recorded
 from lib.report.scorecard import counting, counts, load_records, part_counts, rows, text_table
 from lib.report.scorecard.page import Counts, Filters, Table, paper_value
+from lib.runs import provenance
 
 PAGE = "notebooks/two_point/binary_sequences"
 
@@ -487,7 +488,7 @@ def test_the_page_functions_show_what_is_recorded(
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """Empty folders of committed and of live records; the present code of every page is "new"."""
     monkeypatch.setattr(scorecard, "COMMITTED", tmp_path / "committed")
-    monkeypatch.setattr(scorecard, "current_code", lambda page: "new")
+    monkeypatch.setattr(scorecard, "current_codes", lambda pages: dict.fromkeys(pages, "new"))
     return tmp_path / "committed" / "laptop" / "x.jsonl", tmp_path / "live" / "smoke" / "x.jsonl"
 
 
@@ -541,7 +542,7 @@ def test_a_check_that_is_made_now_is_of_the_present_code(tmp_path: Path, monkeyp
     check("shen-eq46", 1.0, 1.0, 0.1)
     (now,) = load_records([tmp_path])
     assert not now["older"]
-    assert now["provenance"]["code"] == scorecard.current_code(PAGE)
+    assert now["provenance"]["code"] == provenance.code_version(PAGE)
     (tmp_path / "x.jsonl").unlink()
     write(tmp_path / "x.jsonl", made_by("0" * 12))
     assert load_records([tmp_path])[0]["older"]

@@ -230,8 +230,14 @@ def test_a_size_below_nothing_and_groups_that_share_a_variable_are_refused() -> 
     with pytest.raises(ValueError, match="state_size: "):
         history_state_size(Less(), 4)
     covariance = np.eye(3) + 0.2
-    for second in ([1], [-2]):
-        with pytest.raises(ValueError, match="share no variable are allowed, both have"):
+    for second, message in (
+        ([1], "share no variable are allowed, both have"),
+        ([-2], "share no variable are allowed, both have"),
+        ([3], "indices of a covariance"),
+        ([[2]], "a row of indices each"),
+        ([], "a row of indices each"),
+    ):
+        with pytest.raises(ValueError, match=message):
             canonical_correlations(covariance, [0, 1], second)
     covariance[0, 1] += 1e-6
     for wrong in (covariance, covariance[:2], np.full((3, 3), np.nan)):

@@ -237,10 +237,50 @@ def test_divergence_of_nearly_equal_laws_keeps_its_digits() -> None:
     q = p + np.array([epsilon, -epsilon])
     with mpmath.workdps(50):
         exact = sum(mpmath.mpf(a) * mpmath.log(mpmath.mpf(a) / mpmath.mpf(b)) for a, b in zip(p, q, strict=True))
-    assert divergence(p, q) == pytest.approx(float(exact), rel=1e-6)
+    assert divergence(p, q) == pytest.approx(float(exact), rel=1e-12)
     assert divergence(p, p) == 0.0
     assert divergence([1.0, 0.0], [0.5, 0.5]) == pytest.approx(np.log(2), rel=1e-15)
     assert divergence([0.5, 0.5], [1.0, 0.0]) == np.inf
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(-280, 0), st.floats(-280, 0)), min_size=1, max_size=5),
+    st.lists(st.tuples(st.floats(-280, 0), st.floats(-14, 0), st.sampled_from([-1, 1])), max_size=3),
+)
+def test_divergence_has_all_digits_at_every_ratio(far: list, near: list) -> None:
+    """As sum q - p + p ln(p / q), which is the divergence of the masses given, whether or not they sum to one."""
+    pairs = [(10.0**a, 10.0**b) for a, b in far] + [
+        (10.0**a, 10.0**a * (1 + sign * 10.0**b / 2)) for a, b, sign in near
+    ]
+    p, q = (np.array(masses) for masses in zip(*pairs, strict=True))
+    with mpmath.workdps(60):
+        exact = sum((b := mpmath.mpf(y)) - (a := mpmath.mpf(x)) + a * mpmath.log(a / b) for x, y in pairs)
+    assert divergence(p, q) == pytest.approx(float(exact), rel=1e-12, abs=1e-300)
+
+
+def test_a_probability_too_small_for_the_quotient_still_counts() -> None:
+    tiny = 1e-17
+    assert divergence([tiny, 1 - tiny], [0.5, 0.5]) == pytest.approx(np.log(2), rel=1e-15)
+    assert table_error_terms([[0.5, tiny], [tiny, 0.5]], np.full((2, 2), 0.25)).information == pytest.approx(np.log(2))
+    assert divergence([0.5, 0.5], [1e-310, 1.0]) == pytest.approx(0.5 * (310 * np.log(10) - 2 * np.log(2)), rel=1e-12)
+
+
+@pytest.mark.parametrize("variance", [1e-300, 1e-17, 1e-12, 1e-8, 0.3, 0.7, 1 - 1e-5, 1 + 1e-5, 3.0, 1e9, 1e300])
+def test_divergence_of_gaussians_has_all_digits_at_every_ratio(variance: float) -> None:
+    with mpmath.workdps(400):
+        exact = (mpmath.mpf(variance) - 1 - mpmath.log(mpmath.mpf(variance))) / 2
+    found = GaussianPredictor.from_covariance([[1.0]]).divergences([[variance]])
+    assert found[0] == pytest.approx(float(exact), rel=1e-10)  # a variance is the square of a root, rounded
+
+
+def test_laws_may_be_given_in_single_precision() -> None:
+    law = np.array([[0.1, 0.2], [0.3, 0.4]])
+    given, wide = (table_error_terms(kind(law), np.full((2, 2), 0.25)) for kind in (np.float32, np.float64))
+    assert given.information == pytest.approx(wide.information, rel=1e-5)
+    for wrong in (np.float32(law) * np.float32(1.0001), np.float64(np.float32(law))):
+        with pytest.raises(ValueError, match="sum to one"):
+            table_error_terms(wrong, np.full((2, 2), 0.25))
 
 
 def test_samples_agree_with_the_exact_terms_and_not_with_those_of_another_model() -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq, least_squares, minimize_scalar
+from scipy.optimize import brentq, least_squares
 from scipy.special import stdtrit
 
 Points = npt.NDArray[np.float64]
@@ -70,7 +70,7 @@ def _falling(x: Points, y: Points, line: Decay) -> Decay:
     if rss >= line.rss * (1 - 1e-9):  # the offset explains nothing: stay at the boundary
         rate, log_ratio, rss = line.rate, -np.inf, line.rss
     log_amplitude = float(np.mean(y - _shape(distance, rate, np.array([log_ratio]))[0]))
-    interval = _profile_interval(distance, y, rate, rss) if rate > 0 else line.rate_interval
+    interval = _profile_interval(distance, y, rate, log_ratio, rss) if rate > 0 else line.rate_interval
     return Decay(rate, interval, log_amplitude, line.origin, float(np.exp(log_amplitude + log_ratio)), float(rss))
 
 
@@ -112,25 +112,31 @@ def _searched(distance: Points, y: Points) -> tuple[float, float]:
     return float(np.exp(best[0])), float(best[1])
 
 
-def _profile_rss(distance: Points, y: Points, rate: float) -> float:
-    """The smallest RSS at a given rate, over A and C >= 0."""
+def _profile_rss(distance: Points, y: Points, rate: float, fitted: float) -> float:
+    """The smallest RSS at a given rate, over A and C >= 0; ``fitted``: ln(C / A) of the best fit of all."""
     ratios = np.linspace(_LOWEST, _HIGHEST, _RATIOS)
     scan = _rss(distance, y, rate, ratios)
     best = int(np.argmin(scan))
-    limits = (ratios[max(best - 1, 0)], ratios[min(best + 1, ratios.size - 1)])
-    refined = minimize_scalar(
-        lambda value: float(_rss(distance, y, rate, np.array([value]))[0]), bounds=limits, method="bounded"
-    )
-    boundary = float(_rss(distance, y, rate, np.array([-np.inf]))[0])
-    return min(float(refined.fun), float(scan[best]), boundary)
+    limits = (float(ratios[max(best - 1, 0)]), float(ratios[min(best + 1, ratios.size - 1)]))
+
+    def slope(log_ratio: float) -> float:
+        """-1/2 dRSS/d ln c. Its zero has all digits; from values of RSS a minimum has half of them."""
+        shape = _shape(distance, rate, np.array([log_ratio]))[0]
+        left, share = y - shape, np.exp(log_ratio - shape)  # of the constant in I
+        return float((left - left.mean()) @ (share - share.mean()))
+
+    found = [-np.inf, fitted]
+    if slope(limits[0]) > 0.0 > slope(limits[1]):
+        found.append(brentq(slope, *limits, xtol=1e-15))
+    return min(float(scan[best]), float(_rss(distance, y, rate, np.array(found)).min()))
 
 
-def _profile_interval(distance: Points, y: Points, rate: float, rss: float) -> tuple[float, float]:
+def _profile_interval(distance: Points, y: Points, rate: float, log_ratio: float, rss: float) -> tuple[float, float]:
     freedom = y.size - 3
     allowed = max(rss, rounding_floor(y)) * (1 + _student(freedom) ** 2 / freedom)
 
     def excess(log_rate: float) -> float:
-        return _profile_rss(distance, y, float(np.exp(log_rate))) - allowed
+        return _profile_rss(distance, y, float(np.exp(log_rate)), log_ratio) - allowed
 
     ends = []
     for direction in (-1.0, 1.0):

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from lib.checks import real_array
+from lib.checks import real_array, real_number
 
 Floats = npt.NDArray[np.float64]
 Law = Literal["power", "exponential"]
@@ -44,18 +44,19 @@ def weighted_fit(
         raise ValueError(
             f"at least 3 lags, and curves and spread of that length; got {steps.shape}, {values.shape}, {sigma.shape}"
         )
-    if np.any(steps <= 0) or not np.all(sigma > 0) or not np.all(np.isfinite(values)):
+    if not all(np.all(np.isfinite(given)) for given in (steps, sigma, values)) or min(steps.min(), sigma.min()) <= 0:
         raise ValueError(
-            f"positive lags and spreads, finite curves are allowed, got "
+            f"finite curves, positive finite lags and spreads are allowed, got "
             f"at least {steps.min():g}, at least {sigma.min():g}, at most {values.max():g}"
         )
+    last = real_number(fastest, "fastest")
     if law not in ("power", "exponential"):
         raise ValueError(f"unknown law {law!r}; choose 'power' or 'exponential'")
     if law == "power":
         rates = np.linspace(*_EXPONENTS, _STEPS)
         shapes = (steps / steps[0]) ** -rates[:, None]  # (grid, lags), 1 at the first lag
     else:
-        rates = np.linspace(-5.0, fastest, _STEPS) / steps.max()
+        rates = np.linspace(-5.0, last, _STEPS) / steps.max()
         shapes = np.exp(-(steps - steps[0]) * rates[:, None])
     weighted = shapes / sigma
     observed = values / sigma

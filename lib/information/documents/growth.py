@@ -59,9 +59,9 @@ def scaling_exponent(
     grid, samples = real_array(lengths, "lengths"), real_array(values, "values")
     if grid.ndim != 1 or grid.size < 3 or samples.ndim != 2 or samples.shape[1] != grid.size:
         raise ValueError(f"lengths (n >= 3,) and values (windows, n) are needed, got {grid.shape} and {samples.shape}")
-    if not np.all(np.isfinite(samples)) or not np.all(grid > 0) or np.any(np.diff(grid) <= 0):
+    if not np.all(np.isfinite(samples)) or not np.all(np.isfinite(grid) & (grid > 0)) or np.any(np.diff(grid) <= 0):
         raise ValueError(
-            f"finite values and increasing positive lengths are allowed, got up to {samples.max():g}, {grid}"
+            f"finite values and increasing positive finite lengths are allowed, got up to {samples.max():g}, {grid}"
         )
     whole_number(replicates, "replicates", 2)
     if not 0 < real_number(confidence, "confidence") < 1:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from lib.checks import generator
+from lib.checks import generator, whole_number
 from lib.information.counting.dense import series_coefficients, tabulated_weights, weight
 from lib.information.documents.segments import Floats, checked_offsets, checked_symbols
 from lib.information.estimators import entropy_from_sums, find_estimator
@@ -41,9 +41,9 @@ class LeftOut:
         in B draws: the estimate to first order in the weights of the blocks (Efron 1982, Sec. 6.3), scaled so that its
         variance is that of the jackknife. All lags of a replicate share their blocks. O(count blocks lags).
         """
-        blocks = len(self.without)
+        replicates, blocks = whole_number(count, "count", 1), len(self.without)
         influence = (blocks - 1) * (self.without.mean(axis=0) - self.without)
-        drawn = generator(seed).multinomial(blocks, np.full(blocks, 1 / blocks), size=count)
+        drawn = generator(seed).multinomial(blocks, np.full(blocks, 1 / blocks), size=replicates)
         scale = np.sqrt(blocks / (blocks - 1)) / blocks
         return np.asarray(self.curve + scale * ((drawn - 1) @ influence), dtype=np.float64)
 
@@ -65,11 +65,12 @@ def leave_blocks_out(
     among `workers` threads (default: all cores), each with two tables of size^2 counters.
     """
     rule = find_estimator(estimator)
+    threads = available_cores() if workers is None else whole_number(workers, "workers", 1)
     array, size = checked_symbols(symbols)
     borders = checked_offsets(offsets, len(array))
     steps = checked_lags(lags, int(np.diff(borders).max()), least=1)
     most = len(array) // int(steps.max())
-    if not 2 <= blocks <= most:
+    if not 2 <= whole_number(blocks, "blocks", 0) <= most:
         raise ValueError(f"blocks: 2 to {most} are allowed, so that none is shorter than the largest lag; got {blocks}")
     if size * size > LARGEST:
         raise ValueError(f"symbols: at most {int(LARGEST**0.5)} different ones are allowed, got {size}")
@@ -85,7 +86,7 @@ def leave_blocks_out(
             found.append((sums, cells, pairs))
         return found
 
-    threads = max(1, min(workers or available_cores(), len(steps)))
+    threads = max(1, min(threads, len(steps)))
     shares = [steps[first::threads].tolist() for first in range(threads)]
     curves = np.empty((blocks + 1, len(steps)))
     with ThreadPoolExecutor(threads) as pool:

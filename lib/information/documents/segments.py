@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from lib.checks import generator, plain_array
+from lib.checks import generator, plain_array, whole_number
 from lib.information.estimators import entropy
 from lib.information.two_point import checked_lags, mutual_information
 
@@ -119,15 +119,12 @@ def sampling_floor(
     leaves, mostly from the many cells that hold few pairs. O(length) per shuffle.
     """
     array, size = checked_symbols(symbols)
-    whole = len(array) // block if block >= 1 else 0
-    if shuffles < 1 or whole < 2:
-        raise ValueError(
-            f"at least one shuffle and a block of 1 to {len(array) // 2} symbols, "
-            f"got shuffles={shuffles}, block={block}"
-        )
+    times, whole = whole_number(shuffles, "shuffles", 1), len(array) // whole_number(block, "block", 1)
+    if whole < 2:
+        raise ValueError(f"block: 1 to {len(array) // 2} symbols are allowed, got {block}")
     random = generator(seed)
     floor: list[float] = []
-    for _ in range(shuffles):
+    for _ in range(times):
         moved = np.roll(array, int(random.integers(len(array))))[: whole * block].reshape(whole, block)
         floor.append(pair_information(array[: whole * block], random.permutation(moved).ravel(), size, estimator))
     return np.array(floor)

@@ -73,7 +73,7 @@ class LaggedSum:
     def joint_distribution(self, length: int) -> NDArray[np.float64]:
         """Probability of every sequence, shape (symbols,) * length. Plain enumeration, at most 2^24 sequences."""
         steps = whole_number(length, "length", 1)
-        if self.symbols**steps > _LARGEST_TABLE:
+        if steps > 24 or self.symbols**steps > _LARGEST_TABLE:
             raise ValueError(
                 f"length: {self.symbols}^{steps} sequences are too many to enumerate, at most 2^24 are allowed"
             )

@@ -68,7 +68,7 @@ class MarkovChain:
     def joint_distribution(self, length: int) -> NDArray[np.float64]:
         """Probability of every sequence, shape (M,) * length. Plain enumeration, at most 2^24 sequences."""
         steps, symbols = whole_number(length, "length", 1), self.initial.size
-        if symbols**steps > _LARGEST_TABLE:
+        if symbols > 1 and (steps > 24 or symbols**steps > _LARGEST_TABLE):
             raise ValueError(f"length: {symbols}^{steps} sequences are too many to enumerate, at most 2^24 are allowed")
         joint = self.initial.copy()
         for _ in range(steps - 1):

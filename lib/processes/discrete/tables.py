@@ -85,7 +85,7 @@ def block_lengths(lengths: ArrayLike, splits: ArrayLike | None) -> tuple[NDArray
 
 def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
     array = plain_array(values, name)
-    if array.dtype.kind not in "iu":
+    if array.size and array.dtype.kind not in "iu":
         raise ValueError(f"{name}: whole numbers are allowed, got type {array.dtype}")
     if np.any(array >= 2**63):
         raise ValueError(f"{name}: whole numbers below 2^63 are allowed, got {array.max()}")

@@ -110,7 +110,8 @@ class PowerLawGaussian(StationaryGaussian):
     Two-point information ~ d^(-2a) / 2. Bipartite information grows like ((1 - a) / 2)^2 ln(L) / 2 for a < 1 and
     tends to a constant for a > 1; it is never a power of L.
 
-    exponent: a > 0; ValueError otherwise.
+    exponent: a > 0; ValueError otherwise. Below about 1e-15 correlations round to one: blocks are refused, and above it
+    they lose as many digits as a has zeros.
     """
 
     def __init__(self, exponent: float) -> None:
@@ -124,6 +125,13 @@ class PowerLawGaussian(StationaryGaussian):
     def correlation(self, lags: ArrayLike) -> np.float64 | NDArray[np.float64]:
         """(1 + d)^-a at whole lags >= 0, any shape."""
         return np.asarray((1.0 + whole_lags(lags)) ** -self.exponent)[()]
+
+    def mutual_information(self, lags: ArrayLike) -> np.float64 | NDArray[np.float64]:
+        """-ln(1 - (1 + d)^(-2a)) / 2 nats at whole lags >= 0, any shape, with all digits for small exponents too."""
+        away = 2.0 * self.exponent * np.log1p(whole_lags(lags))  # -ln c^2
+        with np.errstate(divide="ignore"):
+            near = np.log(-np.expm1(-away))
+        return np.asarray(-0.5 * np.where(away < 0.5, near, np.log1p(-np.exp(-np.maximum(away, 0.5)))))[()]
 
 
 class EquicorrelatedGaussian(StationaryGaussian):

@@ -8,11 +8,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_discrete_lyapunov
 
 from lib.checks import generator, plain_array, real_array, real_number, whole_lags, whole_number
 from lib.processes.linear_rnn.information import Channel
-from lib.processes.linear_rnn.powers import ScaledPowers, nonzero_eigenvalues, spectral_radius, visible_part
+from lib.processes.linear_rnn.powers import (
+    ScaledPowers,
+    nonzero_eigenvalues,
+    semidefinite,
+    spectral_radius,
+    square_root,
+    stationary_covariance,
+    visible_part,
+)
 
 Matrix = NDArray[np.float64]
 Reading = Callable[[Matrix, Matrix], Matrix]  # of what is read of the start, and the noise gathered since
@@ -169,7 +176,7 @@ class LinearRNN:
         rows, steps = whole_number(n, "n", 1), whole_number(length, "length", 1)
         random = generator(seed)
         m = self.hidden_size
-        state = random.standard_normal((rows, m + self.output_size)) @ _square_root(self.initial_covariance).T
+        state = random.standard_normal((rows, m + self.output_size)) @ square_root(self.initial_covariance).T
         outputs: Matrix = np.sqrt(self.noise_variance) * random.standard_normal((rows, steps, self.output_size))
         outputs[:, 0] = state[:, m:]
         shift = np.concatenate([self.hidden_bias, self.output_bias])
@@ -203,11 +210,10 @@ class LinearRNN:
                     "initial: a stationary distribution needs a spectral radius of [[U, W], [O, 0]] below 1, "
                     f"got {self.spectral_radius:.6g}"
                 )
-            try:
-                with np.errstate(over="ignore", invalid="ignore"):
-                    return _symmetric(solve_discrete_lyapunov(self.transition_matrix, self._innovation))
-            except ValueError:
-                raise ValueError(f"initial: Cov(h_0, x_0) leaves the range of float64; {self._nearer_units}") from None
+            found = stationary_covariance(self.transition_matrix, self._innovation)
+            if not np.all(np.isfinite(found)):
+                raise ValueError(f"initial: Cov(h_0, x_0) leaves the range of float64; {self._nearer_units}")
+            return _symmetric(found)
         given = _finite(initial, "initial", 2)
         if given.shape != (m + d, m + d):
             raise ValueError(f"initial: a covariance of shape ({m + d}, {m + d}) is allowed, got {given.shape}")
@@ -231,7 +237,7 @@ class LinearRNN:
         size = len(self.transition_matrix)
         readout = np.eye(size)[self.hidden_size :]
         if self.spectral_radius > 1.0:
-            causes = np.hstack([_square_root(self.initial_covariance), _square_root(self._innovation)])
+            causes = np.hstack([square_root(self.initial_covariance), square_root(self._innovation)])
             seen, transition, causes = visible_part(readout, self.transition_matrix, causes)
             if len(transition) < size:
                 first, later = causes[:, :size], causes[:, size:]
@@ -250,7 +256,7 @@ class LinearRNN:
         signal = initial @ readout.T @ (vectors[:, kept] / scale[:, None]) / np.sqrt(values[kept])
         # x_0 has no part in the rest, where rounding would leave it one
         unseen = np.eye(len(transition)) - readout.T @ np.linalg.solve(readout @ readout.T, readout)
-        rest = _semidefinite(unseen @ (initial - signal @ signal.T) @ unseen)
+        rest = semidefinite(unseen @ (initial - signal @ signal.T) @ unseen)
         return Channel(readout, transition, innovation, signal, rest)
 
     @cached_property
@@ -307,14 +313,3 @@ def _covariance_from(initial: Matrix) -> Reading:
 
 def _symmetric(matrix: Matrix) -> Matrix:
     return np.asarray(0.5 * (matrix + matrix.swapaxes(-1, -2)))
-
-
-def _semidefinite(matrix: Matrix) -> Matrix:
-    """The nearest positive semidefinite matrix: a difference of covariances may round below zero."""
-    root = _square_root(_symmetric(matrix))
-    return np.asarray(root @ root.T)
-
-
-def _square_root(covariance: Matrix) -> Matrix:
-    values, vectors = np.linalg.eigh(covariance)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))

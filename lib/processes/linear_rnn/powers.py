@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack, schur
+from scipy.linalg import lapack, schur, solve_discrete_lyapunov
 
 Matrices = NDArray[Any]  # float64 or complex128
 DIGIT = 9  # bits of a time read at once: two digits reach beyond 10^5 with tables of 512 matrices
@@ -115,6 +115,31 @@ def units(transition: Matrix) -> NDArray[np.float64]:
     if not np.any(transition):
         return np.ones(len(transition))
     return np.asarray(lapack.dgebal(transition, scale=1, permute=0)[3])
+
+
+def stationary_covariance(transition: Matrix, noise: Matrix) -> Matrix:
+    """S = T S T^T + N, (n, n), each variable in a unit of its own, which the solver does not know; else infinite."""
+    unit = units(transition)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            inside = transition * unit / unit[:, None], noise / unit / unit[:, None]
+            return np.asarray(solve_discrete_lyapunov(*inside) * unit * unit[:, None])
+    except ValueError:
+        return np.full_like(noise, np.inf)
+
+
+def square_root(covariance: Matrix) -> Matrix:
+    """R with R R^T = covariance, (n, n), negative eigenvalues left out; each variable in a unit of its own."""
+    variances = np.diag(covariance)
+    unit = np.exp2(np.round(0.5 * np.log2(np.where(variances > 0.0, variances, 1.0))))
+    values, vectors = np.linalg.eigh(covariance / unit / unit[:, None])
+    return np.asarray(unit[:, None] * vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def semidefinite(matrix: Matrix) -> Matrix:
+    """The nearest positive semidefinite matrix: a difference of covariances may round below zero."""
+    root = square_root(0.5 * (matrix + matrix.T))
+    return np.asarray(root @ root.T)
 
 
 def nonzero_eigenvalues(transition: Matrix) -> NDArray[np.complex128]:

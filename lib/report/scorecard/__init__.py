@@ -79,10 +79,10 @@ class Row:
         return "" if not count else "older code" if count == total else f"{count} of {total} parts of older code"
 
 
-@lru_cache(maxsize=256)
-def current_code(page: str) -> str:
-    """The code that a check on this page would be recorded with now, looked up once per process."""
-    return provenance.code_version(page or None)
+@lru_cache(maxsize=16)
+def current_codes(pages: frozenset[str]) -> dict[str, str]:
+    """The code that a check on each page would be recorded with now, looked up once per process."""
+    return provenance.code_versions(pages)
 
 
 def load_records(folders: Iterable[Path] | None = None) -> list[Record]:
@@ -97,13 +97,15 @@ def load_records(folders: Iterable[Path] | None = None) -> list[Record]:
         folders = [Path(name) for name in os.environ.get("BOOK_RECORDS_DIR", "").split(os.pathsep) if name]
     live = record_files.load(folders)
     places = {(record["page"], record["anchor"]) for record in live if record["outcome"] != "fails"}
+    every = [*record_files.load([COMMITTED]), *live]
+    now = current_codes(frozenset(record["page"] for record in every))
     return [
         record
         | {
             "on_page": (record["page"], record["anchor"]) in places and record["outcome"] != "fails",
-            "older": record["provenance"]["code"] != current_code(record["page"]),
+            "older": record["provenance"]["code"] != now[record["page"]],
         }
-        for record in (*record_files.load([COMMITTED]), *live)
+        for record in every
     ]
 
 

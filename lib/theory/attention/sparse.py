@@ -1,8 +1,8 @@
 """Gradients through a linear recurrence whose states attend, with equal weights, to a few chosen earlier states.
 
 The network is s_tau = h_tau + c_tau, c_tau the mean of h_i over the kappa_tau attended times i in A_tau, and
-h_{tau+1} = V s_tau + inputs (Kerg et al. 2020, supplement, App. A.4, with the index of erratum 28). Then ds_{t+k}/dh_t
-is a polynomial p_{0:k} in V. An empty A_tau means c_tau = 0: no attention at that time.
+h_{tau+1} = V s_tau + inputs (Kerg et al. 2020, supplement, App. A.4, indexed as in note 28 of the errata). Then
+ds_{t+k}/dh_t is a polynomial p_{0:k} in V. An empty A_tau means c_tau = 0: no attention at that time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def sparse_attention_gradient(eigenvalue: complex, attended: Attended, t: int, k
 
     With D_i = dh_{t+i}/dh_t (D_0 = 1, D_i = lambda p_{0:i-1}), A = A_{t+k} and kappa its size,
 
-        p_{0:k} = D_k + (1 / kappa) sum_{i : t+i in A} D_i          (Eq. 278-283, erratum 28).
+        p_{0:k} = D_k + (1 / kappa) sum_{i : t+i in A} D_i          (Eq. 278-283, note 28).
 
     eigenvalue: real or complex. attended: at least t + k sequences of whole numbers; attended[tau - 1] holds the
     1-based times, all in 1 ... tau and different, that s_tau attends to with weight 1 / kappa_tau; it may be empty,

@@ -184,6 +184,28 @@ def test_captured_shares_are_shares() -> None:
     assert all(0 <= share <= 1 for by_length in shares.values() for found in by_length.values() for share in found)
 
 
+def test_shares_with_positions_are_of_the_usual_trainings_and_of_three_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def record(
+        network: str, share: float | None, *, seed: int = 0, epochs: int = 40, copies: int = 8, **model: Any
+    ) -> Any:
+        fit = {"epochs": epochs, "learning_rate": 0.01}
+        chosen = {"positions": "learned", **model}
+        parameters = {"size": network, "model": chosen, "layers": 3, "copies": copies, "fit": fit}
+        result = {"average_divergence": None if share is None else 0.1, "true_information": 2.0}
+        return {"parameters": parameters, "seed": seed, "result": result | {"captured_information": {"value": share}}}
+
+    recorded = [record("mamba-2x32", 1.0 + seed / 2, seed=seed) for seed in range(3)]
+    others = {"positions": "none"}, {"size": 1}, {"copies": 16}, {"epochs": 20}, {"epochs": 80}
+    recorded += [record("mamba-2x32", 0.2, **other) for other in others]
+    recorded += [record("mamba2-2x32", 0.2, seed=seed) for seed in range(2)]
+    recorded += [record("gpt2-2x32", None, seed=seed) for seed in range(3)]  # diverged
+    recorded += [record("gpt2-2x64", 2.0, seed=seed) for seed in range(3)]
+    monkeypatch.setattr(measures.store, "so_far", lambda name: ("laptop", recorded, 9))
+    assert measures.shares_with_positions() == {"mamba": {64: [0.5, 0.75, 1.0]}, "transformer": {64: [1.0, 1.0, 1.0]}}
+    recorded += [record("mamba-2x32", 1.8, seed=seed, epochs=80) for seed in range(1, 3)]  # as many seeds, longer
+    assert measures.shares_with_positions()["mamba"] == {64: [0.1, 0.9, 0.9]}
+
+
 def test_recalled_shares_are_of_the_longest_documents_and_the_usual_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     def record(kind: str, pairs: int, loss: float, *, seed: int = 0, epochs: int = 24, size: int | None = None) -> Any:
         fit = {"epochs": epochs, "learning_rate": 0.01}

@@ -126,6 +126,29 @@ def test_ninety_five_percent_intervals_cover_the_exponent(offset: bool, constant
         assert covered / 150 < 1.0
 
 
+@pytest.mark.parametrize("spread", [1e-5, 1e-7, 1e-9, 1e-12])
+def test_intervals_cover_and_scale_with_the_noise_however_small_it_is(spread: float) -> None:
+    """Where a minimum is known to half its digits only, the profile lies above its own least value."""
+    fits = [fit_power_law(LAGS, noisy(0.2 * LAGS**-0.9 + 0.01, spread, seed), offset=True) for seed in range(40)]
+    covered = [fit.interval[0] <= 0.9 <= fit.interval[1] for fit in fits]
+    wider = [fit_power_law(LAGS, noisy(0.2 * LAGS**-0.9 + 0.01, 1e-4, seed), offset=True) for seed in range(40)]
+    width = np.median([np.diff(fit.interval) for fit in fits]) / np.median([np.diff(fit.interval) for fit in wider])
+    assert sum(covered) >= 33
+    assert width == pytest.approx(spread / 1e-4, rel=0.02)
+
+
+def test_exact_curves_with_an_offset_have_narrow_intervals_that_hold_the_truth() -> None:
+    lags = np.arange(1.0, 40.0)
+    for fit, truth in (
+        (fit_power_law(lags, 0.2 * lags**-0.4 + 0.01, offset=True), 0.4),
+        (fit_exponential(lags, 0.2 * np.exp(-lags / 6) + 0.01, offset=True), 6.0),
+    ):
+        low, high = fit.interval
+        assert low < truth < high < low + 1e-10
+    steep = fit_power_law(lags, 0.2 * lags**-50.0 + 0.01, offset=True)  # all but the first point are the constant
+    assert steep.interval[1] == np.inf
+
+
 def test_the_profile_interval_is_no_wider_than_it_must_be() -> None:
     """Negative control of coverage: an exponent that is wrong by twice the noise is excluded nearly always."""
     excluded = 0

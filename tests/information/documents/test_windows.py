@@ -84,6 +84,17 @@ def test_ngrams_are_counted_inside_documents(length, scale):
     assert ngram_entropy(documents, length, "plugin") == pytest.approx(entropy(list(counted.values()), "plugin"))
 
 
+@pytest.mark.parametrize("largest", [2**31 - 1, 2**31, 2**62 - 1, 2**63 - 1])
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_tokens_may_be_numbered_as_high_as_integers_go(largest, length):
+    """The number of a token is a name: each text counts as the one whose tokens are numbered anew."""
+    low = [np.array([0, 7, 1, 7, 2, 7, 3, 7, 4, 7, 9, 7, 1, 7]), np.array([9, 7, 1])]
+    high = [np.where(text == 9, largest, text) for text in low]
+    assert sorted(ngram_counts(high, length)) == sorted(ngram_counts(low, length))
+    unsigned = [np.where(text == 9, 2**64 - 1, text.astype(np.uint64)) for text in low]
+    assert sorted(ngram_counts(unsigned, length)) == sorted(ngram_counts(low, length))
+
+
 def test_ngrams_that_cannot_be_counted_are_refused():
     for documents, length in (([[1, 2]], 3), ([], 2)):
         with pytest.raises(ValueError, match="length: a document as long"):

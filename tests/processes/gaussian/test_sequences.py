@@ -128,6 +128,16 @@ def test_bipartite_information_of_a_power_law_grows_by_a_logarithm(exponent: flo
     assert -np.log(far[1] / far[0]) / np.log(10) == pytest.approx(2 * exponent, rel=1e-4)
 
 
+@pytest.mark.parametrize("exponent", [1e-300, 1e-16, 1e-10, 1e-3, 0.5, 3.0, 200.0])
+def test_two_point_information_of_a_power_law_has_all_digits_at_every_exponent(exponent: float) -> None:
+    lags = [1, 2, 10, 10**9]
+    with mpmath.workdps(700):
+        a = mpmath.mpf(exponent)
+        exact = [float(-mpmath.log(1 - mpmath.mpf(1 + lag) ** (-2 * a)) / 2) for lag in lags]
+    np.testing.assert_allclose(PowerLawGaussian(exponent).mutual_information(lags), exact, rtol=1e-12, atol=1e-300)
+    assert PowerLawGaussian(exponent).mutual_information(0) == np.inf
+
+
 def test_faster_decay_leaves_a_constant() -> None:
     curve = PowerLawGaussian(1.5).bipartite_mutual_information(2 ** np.arange(6, 13))
     steps = np.diff(curve)

@@ -457,6 +457,24 @@ def test_weights_that_are_no_real_numbers_are_refused_by_name(bad: Any) -> None:
             LinearRNN(**{"W": ONE, "U": ONE, "O": ONE, "noise_variance": 1.0, name: bad})
 
 
+@pytest.mark.parametrize("powers", [[-60] * 3, [200] * 3, [0, 27, -27], [40, -100, 3]])
+@pytest.mark.parametrize("initial", ["stationary", "given"])
+def test_each_coordinate_of_the_hidden_state_may_have_a_unit_of_its_own(powers: list[int], initial: str) -> None:
+    """h -> D h with powers of two changes no output, and no digit of what is computed of them."""
+    w = np.array([[0.3, 0.1], [0.2, -0.3], [0.1, 0.2]])
+    u = np.array([[0.5, 0.1, 0.0], [0.0, 0.4, 0.1], [0.1, 0.0, 0.3]])
+    o = np.array([[0.3, -0.2, 0.1], [0.1, 0.6, 0.2]])
+    law = LinearRNN(w, u, o, 1.0, "stationary").initial_covariance
+
+    def found(unit: np.ndarray) -> np.ndarray:
+        both = np.append(unit, [1.0, 1.0])
+        start = "stationary" if initial == "stationary" else law * both * both[:, None]
+        rnn = LinearRNN(unit[:, None] * w, unit[:, None] * u / unit, o / unit, 1.0, start)
+        return np.asarray(rnn.mutual_information([1, 2, 3]))
+
+    np.testing.assert_allclose(found(np.exp2(powers)), found(np.ones(3)), rtol=1e-12)
+
+
 def test_points_may_be_tensors() -> None:
     system = LinearRNN(ONE, 0.5 * ONE, ONE, 1.0)
     for z in (0.25, 0.25j):
