@@ -87,7 +87,7 @@ def test_the_floor_makes_a_small_piece_of_text_look_flat():
     [
         (([1, 2], [1.0, 1.0], [1.0, 1.0]), "at least 3 lags"),
         (([1, 2, 3], [1.0, 1.0], [1.0, 1.0, 1.0]), "of that length"),
-        (([1, 2, 3], [1.0, 1.0, 1.0], [1.0, 0.0, 1.0]), "positive lags and spreads"),
+        (([1, 2, 3], [1.0, 1.0, 1.0], [1.0, 0.0, 1.0]), "positive finite lags and spreads"),
         (([1, 2, 3], [1.0, np.nan, 1.0], [1.0, 1.0, 1.0]), "finite"),
         (([1, 2, 3], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0], "stretched"), "unknown law 'stretched'"),
     ],
