@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lib.checks import whole_number
-from lib.training.tasks import evaluating, moved, sequences_of_tokens
+from lib.models.scoring import evaluating
+from lib.training.tasks import moved, sequences_of_tokens
 
 CELLS = 2**25  # logits held at a time while windows are scored
 

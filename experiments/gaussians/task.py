@@ -16,10 +16,10 @@ from torch import Tensor
 
 from experiments.gaussians.scores import normal_divergence, normal_loss
 from lib.checks import whole_number
+from lib.models.scoring import evaluating
 from lib.processes.gaussian.hierarchical import HierarchicalGaussian
 from lib.processes.gaussian.on_device import HierarchicalGaussianOnDevice
 from lib.training.settings import checked_precision, forward_pass
-from lib.training.tasks import evaluating
 
 Batch = tuple[Tensor, Tensor]
 TRAINING, VALIDATION = 0, 1  # streams of random numbers

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lib.checks import whole_number
+from lib.models.scoring import evaluating
 from lib.processes import SantaFeProcess
-from lib.training.tasks import FIXED, FRESH, evaluating, moved
+from lib.training.tasks import FIXED, FRESH, moved
 
 ROWS = 100  # documents scored at once
 

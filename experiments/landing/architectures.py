@@ -184,9 +184,9 @@ def captured(evidence: Evidence) -> Cells:
             return () if name in facts else (Plain("no training recorded", CAPTURED),)
         part, words = flat if name == "transformer" else smallest
         given = "with" if name == "transformer" else "without"
-        cells = [Plain(f"as published, {given} positions, stopped early: {_shares(shares[name])}", CAPTURED)]
+        cells = [Plain(f"{given} positions, stopped early: {_shares(shares[name])}", CAPTURED)]
         if some := {length: found for length, found in longer.get(name, {}).items() if length >= min(shares[name])}:
-            cells.append(Plain(f"positions learned, trained longer: {_shares(some)}", CAPTURED))
+            cells.append(Plain(f"learned, trained longer: {_shares(some)}", CAPTURED))
         return *cells, Judged(GAUSSIANS, part, by_outcome(*words))
 
     def recalled_facts(name: str) -> tuple[Cell, ...]:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from experiments.ngram_rules.languages import PrefixTree
 from lib.checks import generator, whole_number
+from lib.models.scoring import evaluating
 from lib.processes.ngram.language import NgramLanguage
-from lib.training.tasks import evaluating
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]

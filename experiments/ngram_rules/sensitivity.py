@@ -14,7 +14,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from lib.checks import generator, whole_number
-from lib.training.tasks import evaluating
+from lib.models.scoring import evaluating
 
 Floats = NDArray[np.float64]
 ROUNDING = 1e-5  # of the largest eigenvalue of a float32 matrix of a few hundred rows

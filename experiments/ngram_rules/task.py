@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lib.checks import whole_number
-from lib.training.tasks import evaluating
+from lib.models.scoring import evaluating
 
 EXAMPLES = ("sentences", "prefixes")
 REDUCTIONS = ("mean", "sum")

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from lib.checks import generator, whole_number
+from lib.models.scoring import evaluating
 from lib.processes.ngram.language import NgramLanguage
-from lib.training.tasks import evaluating
 
 
 def write(

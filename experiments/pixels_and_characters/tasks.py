@@ -14,7 +14,8 @@ from torch import Tensor
 from experiments.pixels_and_characters.images import SCRAMBLED, Floats, Whole, in_steps
 from experiments.pixels_and_characters.networks import Carried, no_state, read_on
 from lib.checks import whole_number
-from lib.training.tasks import FIXED, Evaluation, evaluating, moved
+from lib.models.scoring import evaluating
+from lib.training.tasks import FIXED, Evaluation, moved
 
 GROUP = 100  # sequences that are evaluated at a time
 MEMORIES = ("windows", "steps")

@@ -36,6 +36,9 @@ def names(model: SequenceModel, layout: str = "transformers") -> dict[str, str]:
     return {name: around.get(name, f"backbone.{name}") for name in ours}
 
 
+PADDING = 128  # to a multiple of at most so many rows vocabularies are rounded up
+
+
 def export_weights(model: SequenceModel, layout: str = "transformers") -> dict[str, Tensor]:
     """Copies of all weights as a state dict for a language model of the other library, built by `configuration`.
 
@@ -60,6 +63,9 @@ def import_weights(model: SequenceModel, weights: Mapping[str, Tensor]) -> None:
     and for a head that differs from the embedding where ours is tied.
     """
     mixer = _mixer(model)
+    tensors = weights.items() if isinstance(weights, Mapping) else [("", None)]
+    if not all(isinstance(name, str) and isinstance(one, Tensor) and one.is_floating_point() for name, one in tensors):
+        raise ValueError("weights: tensors of real floating-point numbers by their names are allowed, got others")
     backbone = not any(name.startswith("backbone.") for name in weights)
     given = {f"backbone.{name}" if backbone else name: tensor for name, tensor in weights.items()}
     layout = "mamba_ssm" if "backbone.embedding.weight" in given else "transformers"
@@ -77,8 +83,9 @@ def import_weights(model: SequenceModel, weights: Mapping[str, Tensor]) -> None:
     chosen = {}
     for ours, theirs in wanted.items():
         tensor, due = given[theirs].detach(), parameters[ours].shape
-        if ours in ("embedding.weight", "head.weight") and tensor.shape[1:] == due[1:] and len(tensor) > due[0]:
-            tensor = tensor[: model.vocabulary]
+        if ours in ("embedding.weight", "head.weight") and tensor.shape[1:] == due[1:]:
+            if due[0] < len(tensor) < due[0] + PADDING:
+                tensor = tensor[: model.vocabulary]
         if tensor.shape != due:
             raise ValueError(f"weights: {theirs} of shape {tuple(due)} is allowed, got {tuple(given[theirs].shape)}")
         chosen[ours] = tensor

@@ -5,8 +5,9 @@ Of a small model the exact distribution: the probability of every sequence, step
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from lib.checks import whole_number
+from lib.checks import plain_array, real_array, sum_tolerance, whole_number
 
 LARGEST_TABLE = 2**20  # sequences
 
@@ -38,16 +39,14 @@ class NetworkScorer:
         cells: int = 2**24,
     ) -> None:
         self.vocabulary = int(model.vocabulary)
-        given = np.atleast_1d(np.asarray([] if start is None else start))
+        given = np.atleast_1d(plain_array([] if start is None else start, "start"))
         if start is not None and (given.size == 0 or given.ndim != 1):
             raise ValueError(f"start: a token, at least one token, or None is allowed, got {start!r}")
         if given.size and (given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= self.vocabulary):
             raise ValueError(f"start: tokens 0 .. {self.vocabulary - 1} or None are allowed, got {start!r}")
-        if cells < 1:
-            raise ValueError(f"cells: at least 1 is allowed, got {cells!r}")
         self.model = model.to(device).eval()
         self.start = torch.from_numpy(given.astype(np.int64)).to(device)
-        self.device, self.cells = torch.device(device), cells
+        self.device, self.cells = torch.device(device), whole_number(cells, "cells", 1)
 
     def log_probabilities(self, tokens: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
         """ln q(w_t | w_<t) of tokens (rows, time), the same shape; NaN at t = 1 without a start.
@@ -81,12 +80,26 @@ def logarithms(logits: Tensor, expected: Tensor) -> NDArray[np.float64]:
 
 def token_rows(tokens: NDArray[np.integer[Any]], vocabulary: int) -> NDArray[np.int64]:
     """Tokens (rows, time) as int64; ``ValueError`` for anything else or outside the vocabulary."""
-    array = np.asarray(tokens)
+    array = plain_array(tokens, "tokens")
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "iu":
         raise ValueError(f"tokens: whole numbers of shape (rows, time) are allowed, got {array.dtype} of {array.shape}")
     if array.min() < 0 or array.max() >= vocabulary:
         raise ValueError(f"tokens: 0 .. {vocabulary - 1} are in the vocabulary, got {array.min()} .. {array.max()}")
     return np.ascontiguousarray(array, dtype=np.int64)
+
+
+@contextlib.contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """The model in evaluation mode, without gradients; afterwards in the mode it was in, whatever happened."""
+    was_training = getattr(model, "training", False)
+    if was_training:
+        model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        if was_training:
+            model.train()
 
 
 def sequence_probabilities(
@@ -99,21 +112,18 @@ def sequence_probabilities(
     length < j, more than 2^20 sequences, or a `first` that is no distribution. Cost L steps of a batch of K^L.
     """
     symbols, steps = model.vocabulary, whole_number(length, "length", 1)
-    if symbols**steps > LARGEST_TABLE:
+    if steps > 32 or symbols**steps > LARGEST_TABLE:  # arrays have at most so many axes
         raise ValueError(f"length: at most 2^20 sequences can be enumerated, got {symbols}^{steps}")
-    law = np.full(symbols, 1.0 / symbols) if first is None else np.asarray(first, dtype=np.float64)
-    given = law.ndim
-    if (
-        law.shape != (symbols,) * given
-        or not 1 <= given <= steps
-        or not np.all(law >= 0.0)
-        or abs(law.sum() - 1) > 1e-9
-    ):
+    law = np.full(symbols, 1.0 / symbols) if first is None else real_array(first, "first")
+    given, off = law.ndim, abs(float(law.sum()) - 1.0)
+    if law.shape != (symbols,) * given or not 1 <= given <= steps:
         raise ValueError(f"first: probabilities of 1 to {steps} tokens, shape ({symbols},) * j, got shape {law.shape}")
+    if not np.all(law >= 0.0) or off > (1e-9 if first is None else sum_tolerance(first, "first")):
+        raise ValueError(f"first: probabilities >= 0 that sum to one are allowed, the sum is {float(law.sum())!r}")
     sequences = torch.from_numpy(np.indices((symbols,) * steps).reshape(steps, -1)).to(device)  # (length, K^length)
     logarithm = torch.zeros(sequences.shape[1], dtype=torch.float64, device=device)
     state = model.initial_state(sequences.shape[1])
-    with torch.no_grad():
+    with evaluating(model):
         for place, (token, following) in enumerate(itertools.pairwise(sequences), start=1):
             logits, state = model.step(token, state)
             if place >= given:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm.auto import tqdm
 
 from lib.checks import generator, plain_array, real_array, real_number, sum_tolerance, whole_number
-from lib.training.tasks import evaluating
+from lib.models.scoring import evaluating
 
 
 def generate(
@@ -36,8 +36,8 @@ def generate(
     likeliest token is drawn. context: for models that were
     trained on so many tokens, and not at later positions. Once it is full, the model reads the latest half of it anew
     as if nothing had come before; so every token beyond the first ones has seen between half of the context and all of
-    it. Raises ValueError for other distributions and sizes. Cost: `length` steps for each batch, and with a context as
-    many tokens read once more.
+    it. Raises ValueError for other distributions and sizes, and for logits that name no distribution. Cost: `length`
+    steps for each batch, and with a context as many tokens read once more.
     """
     rows, steps = whole_number(n, "n", 1), whole_number(length, "length", 1)
     if not real_number(temperature, "temperature") > 0.0:
@@ -74,7 +74,7 @@ def multiply_adds(model: Any, positions: Iterable[int], device: torch.device | s
     wanted = [whole_number(position, "positions", 0) for position in positions]
     counts, state, asked = {}, model.initial_state(1), set(wanted)
     token = torch.zeros(1, dtype=torch.int64, device=device)
-    with torch.no_grad():
+    with evaluating(model):
         for position in range(max(wanted, default=-1) + 1):
             with FlopCounterMode(display=False) if position in asked else nullcontext() as counter:
                 _, state = model.step(token, state)
@@ -92,16 +92,20 @@ def _continue(
     known = torch.from_numpy(tokens[:, :given].astype(np.int64)).to(device)
     if given > 1:
         _, state = model.forward_from(known[:, :-1], state)
-    token, drawn = known[:, -1], []
+    token, drawn, sound = known[:, -1], [], draws.new_zeros(())
     for place in range(given, tokens.shape[1]):
         logits, state = model.step(token, state)
         bar.update()
         exact = logits.double()
-        below_largest = exact - exact.amax(dim=-1, keepdim=True)  # at most 0: no quotient overflows to +inf
+        largest = exact.amax(dim=-1, keepdim=True)
+        below_largest = exact - largest  # at most 0: no quotient overflows to +inf
+        sound = sound + largest.sum()
         law = (below_largest / temperature).softmax(dim=-1).cumsum(dim=-1)  # (batch, vocabulary)
         token = torch.searchsorted(law, draws[place, :, None]).squeeze(1).clamp_(max=model.vocabulary - 1)
         drawn.append(token)
     bar.update()
+    if not bool(sound.isfinite()):  # once, at the end: a GPU waits for nothing before
+        raise ValueError("model: logits that are numbers, the largest of them finite, are needed, got NaN or infinity")
     if drawn:
         tokens[:, given:] = torch.stack(drawn, dim=1).cpu().numpy()
 

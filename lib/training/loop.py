@@ -14,7 +14,13 @@ from typing import Any
 import torch
 from tqdm.auto import tqdm
 
-from lib.training.checkpoint import load_checkpoint, optimizer_tensors, restore_optimizer, save_checkpoint
+from lib.training.checkpoint import (
+    CheckpointError,
+    load_checkpoint,
+    optimizer_tensors,
+    restore_optimizer,
+    save_checkpoint,
+)
 from lib.training.newton import LevenbergMarquardt, refuse_other_networks
 from lib.training.settings import FitSettings
 from lib.training.tasks import CarryingTask, Evaluation, NextToken, ScoredTask, Task
@@ -28,7 +34,11 @@ SUCCESSES = 2  # epochs in a row that have to reach it
 
 @dataclass
 class Fit:
-    """The course of one training; losses in nats per prediction, one number per epoch."""
+    """The course of one training; losses in nats per prediction, one number per epoch.
+
+    The training loss of an epoch is the mean over its updates, each while the weights were still moving, and counts a
+    last batch with fewer rows like the others; of a step of second order it is the mean over all sequences before it.
+    """
 
     training_losses: list[float] = field(default_factory=list)
     validation_losses: list[float] = field(default_factory=list)
@@ -69,10 +79,11 @@ def fit(
     numbers of a run that was never stopped (on a CPU with the same number of threads). configuration: what the run is,
     in what JSON can hold, compared with the file's; the settings are added to it. A loss that is not finite ends the
     run, with the reason in `Fit.reason`; the best weights so far are kept. Raises CheckpointError before any work for a
-    file that is corrupt or of another configuration, and ValueError, before any work too, for a configuration that JSON
-    cannot hold, and if training is to end by an accuracy that the task does not have, or with steps of second order on
-    anything but `NextToken` or on a network that `newton.refuse_other_networks` refuses; each of those steps counts as
-    one epoch more.
+    file that is corrupt, of another configuration or of a network with other weights, and ValueError, before any work
+    too, for a configuration that JSON cannot hold or that names settings, for a network that has nothing to train, and
+    if training is to end by an accuracy that the task does not have, or with steps of second order on anything but
+    `NextToken` or on a network that `newton.refuse_other_networks` refuses; each of those steps counts as one epoch
+    more.
     Parameters that a model names in `slow_parameters()` learn at `slow_fraction` of the rate. What a task carries from
     epoch to epoch is part of the checkpoint, and dropout is drawn from the task's seed and the number of the update. On
     a GPU updates are replayed as CUDA graphs where they can be (`lib.training.updates`). Cost: epochs x (one pass
@@ -84,12 +95,16 @@ def fit(
         raise ValueError(f"newton: steps of second order need the task NextToken, got {type(task).__name__}")
     if settings.newton:
         refuse_other_networks(model)
+    if "settings" in (configuration or {}):
+        raise ValueError("configuration: the settings are added under 'settings'; another name is allowed")
     try:  # as the checkpoint will write it, which would fail after the first epoch
         json.dumps({**(configuration or {}), "settings": ""}, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"configuration: what JSON can hold is allowed, got {configuration!r}: {error}") from error
     checkpoint = None if checkpoint is None else Path(checkpoint)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not parameters:
+        raise ValueError(f"model: one with parameters that require a gradient is allowed, got {type(model).__name__}")
     device = parameters[0].device
     embedding = [model.embedding.weight] if settings.embedding_decay else []
     optimizer = settings.make_optimizer(parameters, getattr(model, "slow_parameters", list)(), embedding)
@@ -99,6 +114,7 @@ def fit(
     if checkpoint is not None and checkpoint.exists():
         tensors, kept = load_checkpoint(checkpoint, described)
         course = Fit(**kept)
+        refuse_other_weights(model, part(tensors, "model."), checkpoint)
         model.load_state_dict(part(tensors, "model."))
         best = {name: tensor.to(device) for name, tensor in part(tensors, "best.").items()}
         restore_optimizer(optimizer, tensors)
@@ -181,6 +197,16 @@ def _judge(
         course.reason = FINISHED_BY_CURVATURE
     elif epoch >= settings.passes:
         course.reason = FINISHED_BY_EPOCHS
+
+
+def refuse_other_weights(model: Any, found: Mapping[str, torch.Tensor], path: Path) -> None:
+    """Raise CheckpointError for weights that are not those of the model by name, shape and type."""
+    there = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in found.items()}
+    due = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in model.state_dict().items()}
+    for name in sorted(there.keys() | due.keys()):
+        if there.get(name) != due.get(name):
+            told = [f"{one[0]} {one[1]}" if one else "none" for one in (there.get(name), due.get(name))]
+            raise CheckpointError(f"{path} is of another network ({name}: {told[0]} there, {told[1]} in the model)")
 
 
 def copy_of(model: Any) -> dict[str, torch.Tensor]:

@@ -35,16 +35,16 @@ class LevenbergMarquardt:
     third after a step that gained more than 0.7 of what the quadratic form promised, doubles below 0.3, and below 0.1
     the step is taken back and mu grows fourfold (Marquardt 1963).
     sequences: tokens (n, length), all from one distribution, first token given. Raises ValueError for networks that are
-    not a plain stack of `VanillaRNN`, `LSTM` or `ReluRNN` layers, other arrays, and a damping not above 0. Nothing is
-    drawn at random. Cost per step: a parallel pass forward and back, n P^2 multiplications for P parameters, P^3 / 6
-    for the Cholesky factor and a forward pass per trial.
+    not a plain stack of `VanillaRNN`, `LSTM` or `ReluRNN` layers or have fixed parameters, other arrays, and a damping
+    not above 0 or above 1e6. Nothing is drawn at random. Cost per step: a parallel pass forward and back, n P^2
+    multiplications for P parameters, P^3 / 6 for the Cholesky factor and a forward pass per trial.
     """
 
     def __init__(self, sequences: ArrayLike, damping: float = START) -> None:
         self.sequences = sequences_of_tokens(sequences, "sequences", None)
         self.damping = real_number(damping, "damping")
-        if not self.damping > 0.0:
-            raise ValueError(f"damping: numbers > 0 are allowed, got {damping!r}")
+        if not 0.0 < self.damping <= MOST:
+            raise ValueError(f"damping: numbers > 0 and at most {MOST:g} are allowed, got {damping!r}")
 
     def step(self, model: Any) -> tuple[float, bool]:
         """One step in place; the mean loss of a sequence before it, nats, and whether any step lowered that.
@@ -103,12 +103,14 @@ class LevenbergMarquardt:
 
 
 def refuse_other_networks(model: Any) -> None:
-    """Raise ValueError for another network than `VanillaRNN`, `LSTM` and `ReluRNN`, and for dropout or tied weights."""
+    """ValueError for all but `VanillaRNN`, `LSTM` and `ReluRNN`, and for dropout, tied weights and fixed parameters."""
     known = isinstance(model, SequenceModel) and all(isinstance(layer, RecurrentLayer) for layer in model.layers)
     plain = known and isinstance(model.norm, torch.nn.Identity) and isinstance(model.head, torch.nn.Linear)
     if not plain or model.dropout:
         allowed = "VanillaRNN, LSTM or ReluRNN without dropout and tied weights"
         raise ValueError(f"model: {allowed} is allowed, got {type(model).__name__}")
+    if fixed := [name for name, one in model.named_parameters() if not one.requires_grad]:
+        raise ValueError(f"model: gradients of all parameters are needed, {', '.join(fixed)} require none")
 
 
 def sequence_gradients(model: Any, tokens: Tensor) -> tuple[Tensor, Tensor]:

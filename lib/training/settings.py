@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -57,7 +58,7 @@ class FitSettings(BaseModel):
     newton: int = Field(0, ge=0, exclude_if=lambda value: value == 0)
 
     def __init__(self, **values: Any) -> None:
-        if truths := [name for name, value in values.items() if isinstance(value, bool)]:
+        if truths := [name for name, value in values.items() if isinstance(value, bool | np.bool_)]:
             raise ValueError(f"settings of a fit: {', '.join(truths)}: no truth value is allowed, got one")
         try:
             super().__init__(**values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from lib.checks import plain_array, whole_number
 from lib.models.kernels.embedding import refuse_unknown
+from lib.models.scoring import evaluating
 
 # streams of random numbers: for all seeds the same, of one seed and epoch, of one seed and update
 FIXED, FRESH, NOISE, RESETS = 1, 2, 3, 4
@@ -224,18 +224,6 @@ def scored_steps(scored: ArrayLike | None, length: int) -> NDArray[np.int64]:
     if not known or len(np.unique(steps)) < len(steps):  # a repeated one would weigh more than the others
         raise ValueError(f"scored: a list of different steps among 0 .. {length - 1} is allowed, got {scored!r}")
     return np.ascontiguousarray(steps, np.int64)
-
-
-@contextlib.contextmanager
-def evaluating(model: Any) -> Iterator[None]:
-    """The model in evaluation mode, without gradients; afterwards in the mode it was in, whatever happened."""
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        model.train(was_training)
 
 
 def label_logits(model: Any, inputs: Tensor, classes: int) -> Tensor:

@@ -12,7 +12,9 @@ from torch import Tensor
 
 from lib.checks import plain_array, real_number, whole_number
 from lib.models.kernels.embedding import refuse_unknown
-from lib.training.tasks import RESETS, evaluating, mean_loss, sequences_of_tokens
+from lib.models.scoring import evaluating
+from lib.training.checkpoint import CheckpointError
+from lib.training.tasks import RESETS, mean_loss, sequences_of_tokens
 
 
 class Window(NamedTuple):
@@ -116,12 +118,22 @@ class CarriedText:
         )
 
     def carried(self) -> dict[str, Tensor]:
-        return {f"{number:04d}": tensor for number, tensor in enumerate(tensors_of(self._state))}
+        counts = [torch.tensor(count, dtype=torch.int64) for count in counts_of(self._state)]
+        kept = {f"{number:04d}": tensor for number, tensor in enumerate(tensors_of(self._state))}
+        return kept | {f"count.{number:04d}": count for number, count in enumerate(counts)}
 
     def carry_on(self, model: Any, tensors: Mapping[str, Tensor], device: torch.device) -> None:
         # Cloned, so that they lie in memory as a fresh start's do: products of unaligned numbers may round differently.
-        left = iter([tensors[name].to(device).clone() for name in sorted(tensors)])
-        self._state = changed(self.reading.empty(model, self._rows), lambda _: next(left)) if tensors else None
+        if not tensors:
+            self._state = None
+            return
+        names, empty = sorted(tensors), self.reading.empty(model, self._rows)
+        counts = [int(tensors[name]) for name in names if name.startswith("count.")]
+        parts = [tensors[name].to(device).clone() for name in names if not name.startswith("count.")]
+        if (len(parts), len(counts)) != (len(tensors_of(empty)), len(counts_of(empty))):
+            raise CheckpointError(f"checkpoint: the state of another {type(model).__name__}; remove it to start again")
+        left, numbers = iter(parts), iter(counts)
+        self._state = changed(empty, lambda _: next(left), lambda _: next(numbers))
 
     def _cut(self, batch: int) -> NDArray[Any]:
         return _rows_of(self.training, batch, self.window, "training")
@@ -165,13 +177,15 @@ def empty_state(model: Any, rows: int) -> Any:
     return model.initial_state(rows)
 
 
-def changed(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """A state, tuples in tuples, with every tensor of it changed; in the order in which they stand."""
+def changed(state: Any, change: Callable[[Tensor], Tensor], count: Callable[[int], int] = int) -> Any:
+    """A state, tuples in tuples, with every tensor of it changed, and every count; in the order in which they stand."""
     if isinstance(state, Tensor):
         return change(state)
+    if isinstance(state, int):
+        return count(state)
     if not isinstance(state, tuple):
         return state
-    parts = [changed(one, change) for one in state]
+    parts = [changed(one, change, count) for one in state]
     return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
 
 
@@ -180,6 +194,13 @@ def tensors_of(state: Any) -> list[Tensor]:
     if isinstance(state, Tensor):
         return [state]
     return [tensor for one in state for tensor in tensors_of(one)] if isinstance(state, tuple) else []
+
+
+def counts_of(state: Any) -> list[int]:
+    """The counts of a state, of tokens read or of entries written, in the order in which they stand."""
+    if isinstance(state, int):
+        return [state]
+    return [count for one in state for count in counts_of(one)] if isinstance(state, tuple) else []
 
 
 def _rows_of(text: NDArray[Any], rows: int, window: int, name: str) -> NDArray[Any]:

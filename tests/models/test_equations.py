@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import cont2discrete
 
-from lib.models.attention.linear import CHUNK, SYSTEM, LinearAttentionMixer, TTTLinearMixer, causal_products
+from lib.models.attention.linear import (
+    CHUNK,
+    SYSTEM,
+    LinearAttentionMixer,
+    LinearTransformer,
+    TTTLinearMixer,
+    causal_products,
+)
 from lib.models.attention.patterns import Strided
 from lib.models.attention.transformer import Attention
 from lib.models.base import seeded
@@ -143,6 +150,16 @@ def test_fast_weights_take_the_gradient_step_that_autograd_finds() -> None:
     _, state = mixer.step(x[:, 0], type(mixer.initial_state(1))(before))
     torch.testing.assert_close(state.weights, before - gradient)
     torch.testing.assert_close(k.norm(dim=-1), torch.ones(2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("shift", [-15.0, -18.0, -60.0])
+def test_features_far_below_zero_keep_their_digits(shift: float) -> None:
+    model = LinearTransformer(2, 2, heads=2, seed=1)
+    with torch.no_grad():
+        model.layers[0].mixer.in_proj.bias[2:4] = shift  # of the keys: their scale divides out, their ratios do not
+    tokens = torch.tensor([[0, 1, 1, 0, 1]])
+    narrow = model(tokens)
+    assert torch.allclose(narrow, model.double()(tokens).float(), atol=1e-5)
 
 
 @pytest.mark.parametrize("time", [6, 2 * CHUNK + 5])

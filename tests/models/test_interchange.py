@@ -207,6 +207,10 @@ def test_what_does_not_fit_is_refused_before_anything_is_changed() -> None:
         (good | {"lm_head.weight": torch.ones(4, 12)}, r"lm_head.weight of shape \(5, 12\)"),
         (good | {"backbone.layers.1.mixer.D": torch.ones(23)}, r"mixer.D of shape \(24,\)"),
         (export_weights(MODELS["mamba2"]()), "unknown: backbone.layers.0.mixer.dt_bias"),
+        (good | {"lm_head.weight": torch.ones(505, 12)}, r"lm_head.weight of shape \(5, 12\)"),  # no rounding up
+        (good | {"lm_head.weight": torch.ones(5, 12, dtype=torch.complex64)}, "real floating-point"),
+        ({name: weight.numpy() for name, weight in good.items()}, "tensors of real floating-point"),
+        (None, "tensors of real floating-point"),
     ):
         with pytest.raises(ValueError, match=message):
             import_weights(model, weights)

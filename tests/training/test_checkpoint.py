@@ -80,4 +80,9 @@ def test_training_refuses_a_foreign_checkpoint_before_any_work(tmp_path):
     fit(create("rnn", 2, 2), NextToken(data, data), FitSettings(epochs=1), checkpoint=path, progress=False)
     with pytest.raises(CheckpointError, match="epochs"):
         fit(create("rnn", 2, 2), Untouchable(data, data), FitSettings(epochs=2), checkpoint=path, progress=False)
+    for other in (create("rnn", 2, 3, seed=5), create("lstm", 2, 2, seed=5), create("rnn", 2, 2, seed=5).double()):
+        before = {name: tensor.clone() for name, tensor in other.state_dict().items()}
+        with pytest.raises(CheckpointError, match=r"of another network \([a-z].* there, .* in the model\)"):
+            fit(other, Untouchable(data, data), FitSettings(epochs=1), checkpoint=path, progress=False)
+        assert all(torch.equal(tensor, before[name]) for name, tensor in other.state_dict().items())
     assert json.loads(json.dumps(FitSettings(epochs=1).model_dump())) == FitSettings(epochs=1).model_dump()

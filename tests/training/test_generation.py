@@ -9,8 +9,8 @@ import torch
 from scipy.stats import chi2
 
 from lib.models import create
-from lib.models.scoring import sequence_probabilities
-from lib.training import generate
+from lib.models.scoring import NetworkScorer, sequence_probabilities
+from lib.training import generate, multiply_adds
 
 ARCHITECTURES = ["rnn", "lstm", "transformer", "mamba", "mamba2"]
 OPTIONS = {"mamba2": {"head_width": 4, "size": 4}, "transformer": {"heads": 2}}
@@ -129,3 +129,49 @@ def test_what_cannot_be_generated_is_refused(arguments, message):
     given = {"n": 2, "length": 4, "seed": 0} | arguments
     with pytest.raises(ValueError, match=message):
         generate(model_of("rnn"), **given)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_logits_that_name_no_distribution_draw_nothing(value):
+    model = create("lstm", 3, 4, seed=1)
+    with torch.no_grad():
+        model.head.bias.fill_(value)
+    with pytest.raises(ValueError, match="logits that are numbers"):
+        generate(model, 4, 5, 0)
+
+
+def test_dropout_has_no_part_in_the_exact_distribution_and_nothing_is_drawn_from_the_global_generator():
+    model, before = create("lstm", 4, 8, dropout=0.5, seed=1).train(), torch.random.get_rng_state()
+    law = sequence_probabilities(model, 3)
+    multiply_adds(model, [2])
+    assert law.sum() == pytest.approx(1.0, abs=1e-12) and np.array_equal(law, sequence_probabilities(model, 3))
+    assert torch.equal(before, torch.random.get_rng_state()) and model.training
+    assert not np.array_equal(law, sequence_probabilities(create("lstm", 4, 8, seed=2), 3))
+
+
+@pytest.mark.parametrize(
+    ("length", "first", "message"),
+    [
+        (3, [0.5, 0.2], "the sum is 0.7"),
+        (3, [1.5, -0.5], "probabilities >= 0"),
+        (3, [0.5, 0.5j], "first: real numbers are allowed"),
+        (3, [1.0], r"shape \(2,\) \* j, got shape \(1,\)"),
+        (21, None, r"at most 2\^20 sequences"),
+    ],
+)
+def test_what_is_no_distribution_of_first_tokens_is_refused(length, first, message):
+    with pytest.raises(ValueError, match=message):
+        sequence_probabilities(create("rnn", 2, 3, seed=0), length, first)
+    narrow = torch.tensor([0.1, 0.9], requires_grad=True)
+    assert sequence_probabilities(create("rnn", 2, 3, seed=0), 2, narrow).sum() == pytest.approx(1.0, abs=1e-7)
+
+
+@pytest.mark.parametrize("cells", ["a", None, float("nan"), 1.5, True, 0])
+def test_a_number_of_cells_is_whole(cells):
+    with pytest.raises(ValueError, match="cells: a whole number of at least 1 is allowed"):
+        NetworkScorer(create("rnn", 2, 3), 0, cells=cells)
+
+
+def test_masked_tokens_are_not_scored_as_if_they_were_there():
+    with pytest.raises(ValueError, match="masked"):
+        NetworkScorer(create("rnn", 2, 3), 0).log_probabilities(np.ma.masked_equal([[0, 1, 1]], 1))

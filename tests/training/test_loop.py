@@ -321,9 +321,17 @@ def test_a_configuration_that_json_cannot_hold_is_refused_before_any_work(given,
         fit(None, small_task(), FitSettings(), checkpoint=tmp_path / "x", configuration=given, progress=False)
 
 
+def test_settings_in_a_configuration_and_a_network_without_parameters_to_train_are_refused():
+    with pytest.raises(ValueError, match="configuration: the settings are added under 'settings'"):
+        fit(None, small_task(), FitSettings(), configuration={"settings": "A"}, progress=False)
+    with pytest.raises(ValueError, match="parameters that require a gradient is allowed, got Van"):
+        fit(create("rnn", 2, 2).requires_grad_(requires_grad=False), small_task(), FitSettings(), progress=False)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        ({"batch": np.bool_(True)}, "no truth value"),
         ({"optimizer": "adagrad"}, "optimizer"),
         ({"learning_rate": 0.0}, "learning_rate"),
         ({"learning_rat": 0.1}, "no such setting"),

@@ -164,6 +164,15 @@ def test_the_damping_stays_above_its_least_value():
     assert method.damping >= LEAST
 
 
+def test_fixed_parameters_and_a_damping_beyond_its_end_are_refused():
+    model = create("lstm", 2, 3, seed=1)
+    model.embedding.weight.requires_grad_(False)
+    with pytest.raises(ValueError, match=r"gradients of all parameters are needed, embedding\.weight require none"):
+        fit(model, NextToken(chains(9, 6, 0), chains(9, 6, 1)), FitSettings(epochs=0, newton=2), progress=False)
+    with pytest.raises(ValueError, match=r"damping: numbers > 0 and at most 1e\+06 are allowed, got 1e7|10000000"):
+        LevenbergMarquardt(chains(9, 6, 0), damping=1e7)
+
+
 def test_a_run_that_is_stopped_among_its_steps_goes_on_to_the_same_numbers(tmp_path):
     class Interrupted(NextToken):
         left = 4

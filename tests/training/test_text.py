@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lib.models import create
 from lib.training import CarriedText, FitSettings, NextToken, fit, text_loss
+from lib.training.checkpoint import CheckpointError
 from lib.training.text import changed, empty_state, tensors_of
 
 VOCABULARY, ROWS, WINDOW = 5, 3, 4
@@ -114,11 +115,20 @@ def test_the_gradient_is_cut_at_the_window_and_nowhere_else(architecture: str) -
     assert float(found[2, 1]) == pytest.approx((above - below) / (2 * step), rel=1e-5, abs=1e-9)
 
 
+NETWORKS: dict[str, dict[str, Any]] = {
+    "linear_attention": {},
+    "sliding_window": {"window": 3},
+    "rel_rnn": {"buffer": 3, "relevant": 2},
+    "rel_lstm": {"buffer": 3, "relevant": 2},
+    "mamba2": {},
+}
 SETTINGS = {"optimizer": "rmsprop", "learning_rate": 0.01, "batch": ROWS, "patience": None}
 
 
-def trained(path: Path | None, epochs: int, seed: int = 0, **options: Any) -> tuple[Any, Any]:
-    model = network(dropout=0.3)
+def trained(
+    path: Path | None, epochs: int, seed: int = 0, architecture: str = "lstm", **options: Any
+) -> tuple[Any, Any]:
+    model = network(architecture, **NETWORKS.get(architecture, {"dropout": 0.3}))
     given = task(windows=5, reset=0.3, seed=seed, **options)
     settings = FitSettings(epochs=epochs, **SETTINGS)
     return fit(model, given, settings, checkpoint=path, progress=False), model
@@ -128,9 +138,12 @@ class Killed(Exception):
     pass
 
 
-def test_a_killed_training_goes_on_to_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Epochs of two windows end anywhere in a pass of five, so that the state in the checkpoint is used."""
-    whole, model = trained(tmp_path / "whole", 6, updates=2)
+@pytest.mark.parametrize("architecture", ["lstm", *NETWORKS])
+def test_a_killed_training_goes_on_to_the_same_numbers(
+    architecture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Epochs of two windows end anywhere in a pass of five, so that the state in the checkpoint is used, counts too."""
+    whole, model = trained(tmp_path / "whole", 6, architecture=architecture, updates=2)
     resumed = []
     read = CarriedText.validation_loss
 
@@ -143,11 +156,21 @@ def test_a_killed_training_goes_on_to_the_same_numbers(tmp_path: Path, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr(CarriedText, "validation_loss", dying)
         with pytest.raises(Killed):
-            trained(tmp_path / "killed", 6, updates=2)
-    again, other = trained(tmp_path / "killed", 6, updates=2)
+            trained(tmp_path / "killed", 6, architecture=architecture, updates=2)
+    again, other = trained(tmp_path / "killed", 6, architecture=architecture, updates=2)
     assert again.training_losses == whole.training_losses and again.validation_losses == whole.validation_losses
     assert all(torch.equal(mine, other.state_dict()[name]) for name, mine in model.state_dict().items())
-    assert trained(None, 6, seed=1, updates=2)[0].training_losses != whole.training_losses
+    assert trained(None, 6, seed=1, architecture=architecture, updates=2)[0].training_losses != whole.training_losses
+
+
+def test_a_state_without_its_counts_is_not_carried_on() -> None:
+    given, model = task(), network("linear_attention")
+    read_in_windows(model, given)
+    kept = given.carried()
+    assert [int(kept[name]) for name in sorted(kept) if "count" in name] == [3 * WINDOW]
+    task().carry_on(model, kept, CPU)
+    with pytest.raises(CheckpointError, match="state of another LinearTransformer"):
+        task().carry_on(model, {name: one for name, one in kept.items() if "count" not in name}, CPU)
 
 
 def test_a_training_that_forgets_its_state_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ class Window:
     size: int
 
     def __post_init__(self) -> None:
-        whole_number(self.size, "window", 1)
+        object.__setattr__(self, "size", whole_number(self.size, "window", 1))
 
     def attends(self, query: Any, key: Any) -> NDArray[np.bool_]:
         return np.asarray((key <= query) & (query - key < self.size))
@@ -88,8 +88,8 @@ class FixedStride:
     window: int
 
     def __post_init__(self) -> None:
-        whole_number(self.stride, "stride", 1)
-        whole_number(self.window, "window", 1)
+        object.__setattr__(self, "stride", whole_number(self.stride, "stride", 1))
+        object.__setattr__(self, "window", whole_number(self.window, "window", 1))
 
     def attends(self, query: Any, key: Any) -> NDArray[np.bool_]:
         column = key % self.stride == self.stride - 1
@@ -117,8 +117,8 @@ class Strided:
     window: int
 
     def __post_init__(self) -> None:
-        whole_number(self.stride, "stride", 1)
-        whole_number(self.window, "window", 1)
+        object.__setattr__(self, "stride", whole_number(self.stride, "stride", 1))
+        object.__setattr__(self, "window", whole_number(self.window, "window", 1))
 
     def attends(self, query: Any, key: Any) -> NDArray[np.bool_]:
         distance = query - key

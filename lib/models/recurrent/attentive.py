@@ -103,6 +103,8 @@ class AttentiveRNN(Module):
         if getattr(inputs, "ndim", 0) != 2:
             given = type(inputs).__name__
             raise ValueError(f"inputs: a tensor (time, {self.inputs}) is allowed, got {given} {np.shape(inputs)}")
+        if replace is not None and not isinstance(replace, Mapping):
+            raise ValueError(f"replace: hidden states by their times are allowed, got {type(replace).__name__}")
         return AttentiveTrace(*(part[0] for part in self._run(inputs[None], replace or {})))
 
     def state(self, hidden: Tensor, previous: Tensor) -> Tensor:

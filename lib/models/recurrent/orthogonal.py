@@ -118,7 +118,8 @@ class CellModel(SequenceModel):
         seed: int | np.random.Generator,
         parts: int = 1,
     ) -> None:
-        size = whole_number(vocabulary if embedding is None else embedding, "embedding", 1)
+        tokens = whole_number(vocabulary, "vocabulary", 1)
+        size = tokens if embedding is None else whole_number(embedding, "embedding", 1)
         outputs = parts * whole_number(width, "width", 1)
         inputs = [size] + [outputs] * (whole_number(depth, "depth", 1) - 1)
         with seeded(seed):
