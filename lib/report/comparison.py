@@ -93,7 +93,8 @@ def within_tolerance(measured: Any, expected: Any, tolerance: float, relative: b
     # equal infinities agree; subtracting them would give NaN
     gap = np.where(ours == theirs, 0.0, _distance(ours, theirs))
     scale = np.asarray(np.abs(theirs), dtype=np.float64) if relative else np.ones(theirs.shape)
-    agrees = bool(np.all(gap <= tolerance * scale))
+    with np.errstate(invalid="ignore"):  # no share of an infinite number is near it
+        agrees = bool(np.all((gap == 0.0) | (np.isfinite(gap) & (gap <= tolerance * scale))))
     worst = float(np.max(gap))
     sign = "≤" if agrees else "exceeds"
     bound = f"{tolerance:.3g}" + (" × |expected|" if relative else "")
@@ -148,6 +149,8 @@ def inside_bounds(measured: Any, at_least: Any = None, at_most: Any = None) -> C
         _same_shape(ours, limit, name)
         outside = np.maximum(outside, sign * (limit - ours))
         words.append(f"{name.replace('_', ' ')} {show(bound)}")
+    if at_least is not None and at_most is not None and np.any(np.greater(at_least, at_most)):
+        raise ValueError(f"at_least has to be at most at_most, given {show(at_least)} and {show(at_most)}")
     agrees = bool(np.all(outside <= 0))
     text = f"{show(measured)} {'is' if agrees else 'is not'} {' and '.join(words)}"
     return Comparison(agrees, float(np.max(outside)), text)

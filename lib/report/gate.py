@@ -56,7 +56,8 @@ def near_optimum(
     for name, given in excess.items():
         values = _losses(given, name)
         if len(values) < fewest or np.isnan(values).any():
-            missing = f"{name}: {np.count_nonzero(~np.isnan(values))} seeds with a known excess, {fewest} are needed"
+            known = np.count_nonzero(~np.isnan(values))
+            missing = f"{name}: {known} of {max(len(values), fewest)} seeds have a known excess"
             return Plateau(False, UNMET, missing)
         if values.min() < -bound:
             return Plateau(False, UNMET, f"{name}: {values.min():.2g} nats per sequence, below the given optimum")
@@ -80,9 +81,9 @@ def settled(
     """Would a longer or another training of the same network change a number by more than `SHARE` of the effect?
 
     losses: final validation losses by seed at a whole schedule; doubled: of one or more of the first seeds, in their
-    order, at twice the budget and a whole schedule; rates: loss by factor of the learning rate, with 1 and a factor
-    below and above it; others: by name the best loss of another start, clock or curriculum of the same network; effect:
-    what decides, in the unit of the losses.
+    order, at twice the budget or more and a whole schedule; rates: loss by factor of the learning rate, with 1 and a
+    factor below and above it; others: by name the best loss of another start, clock or curriculum of the same network;
+    effect: what decides, in the unit of the losses.
 
     Reached if doubling moves no seed by more than a tenth of the effect, up or down (a longer training that ends
     higher, unstable or overfitted, is no plateau), no other rate or training is lower by more, and the seeds lie within
@@ -92,7 +93,8 @@ def settled(
     bound = SHARE * _positive(effect)
     values, longer = _losses(losses, "losses"), _losses(doubled, "doubled")
     if np.isnan(values).any() or len(values) < fewest:
-        return Plateau(False, UNMET, f"{np.count_nonzero(~np.isnan(values))} of {fewest} seeds have ended")
+        ended = np.count_nonzero(~np.isnan(values))
+        return Plateau(False, UNMET, f"{ended} of {max(len(values), fewest)} seeds have ended")
     if not len(longer) or len(longer) > len(values) or np.isnan(longer).any():
         return Plateau(False, UNMET, "no run at twice the budget stands beside these seeds")
     _losses(list(rates.values()), "rates"), _losses(list((others or {}).values()), "others")
@@ -104,7 +106,7 @@ def settled(
     spread = float(np.ptp(values))
     beaten = {name: float(values.min()) - loss for name, loss in (others or {}).items() if not np.isnan(loss)}
     ahead = max(beaten, key=beaten.__getitem__) if beaten else ""
-    found = f"twice the budget moves the loss by {moved:+.2g}, other rates gain {by_rate:.2g}, seeds span {spread:.2g}"
+    found = f"a longer training moves the loss by {moved:+.2g}, other rates gain {by_rate:.2g}, seeds span {spread:.2g}"
     found += f", {ahead} gains {beaten[ahead]:.2g}" if ahead else ""
     found += f"; asked for: at most {bound:.2g}, a tenth of the effect"
     if max([abs(moved), by_rate, *beaten.values()]) > bound:
@@ -168,11 +170,11 @@ def plateau_of(
 ) -> Plateau:
     """The gate for recorded runs, by network: each has `settled`, or, if losses are excesses, is `near_optimum`.
 
-    Runs at twice the budget, by default the usual one, and at other rates are what `settled` asks for; a rate gains
-    what it gains in seeds that have both. A run that is not whole has no final loss at either budget; near the optimum,
-    or at another rate, what it reached counts. effect: in the unit of the losses, for all or by network, None if there
-    is none. others: as for `settled`. A precondition is not met without networks. ValueError for records of two
-    versions.
+    Runs at twice the budget, by default the usual one, and at other rates are what `settled` asks for. Once one is
+    there, longer ones count too, of each seed the one that moves the loss most. A rate gains what it gains in seeds
+    that have both. A run that is not whole has no final loss at either budget; near the optimum, or at another rate,
+    what it reached counts. effect: in the unit of the losses, for all or by network, None if there is none. others: as
+    for `settled`. A precondition is not met without networks. ValueError for records of two versions.
     """
     versions = sorted({run.version for runs in networks.values() for run in runs})
     if len(versions) > 1:
@@ -198,7 +200,11 @@ def _way(
     if effect is None:
         return near or Plateau(False, UNMET, f"{name}: there is no effect to compare with")
     ended = {(run.epochs, run.rate, run.seed): run.loss for run in runs if run.whole}
-    longer = {seed: ended[2 * epochs, rate, seed] for seed in own if (2 * epochs, rate, seed) in ended}
+    longer: dict[int, float] = {}
+    if any((2 * epochs, rate, seed) in ended for seed in own):
+        for (took, at_rate, seed), loss in ended.items():
+            if seed in own and at_rate == rate and took >= 2 * epochs:
+                longer[seed] = max(longer.get(seed, own[seed]), loss, key=lambda one: abs(one - own[seed]))
     seeds = sorted(own, key=lambda seed: seed not in longer)  # those first that stand beside a longer run
     moved: dict[float, list[float]] = {}
     for run in runs:

@@ -60,11 +60,13 @@ def decide(
     """
     if at_least is None and at_most is None:
         raise ValueError("at_least or at_most is needed")
+    low, high = (-np.inf if at_least is None else at_least), (np.inf if at_most is None else at_most)
+    if not (low <= high and 0.0 <= gap < np.inf):
+        raise ValueError(f"at_least <= at_most and gap >= 0 are needed, got {at_least}, {at_most} and {gap}")
     if not len(rows) or fewest < 1:
         raise ValueError(f"at least one row, and one number in it, is needed, got {len(rows)} and {fewest}")
     if not 0 <= exceptions < len(rows):
         raise ValueError(f"exceptions: 0 to {len(rows) - 1}, one less than the rows, is allowed, got {exceptions}")
-    low, high = (-np.inf if at_least is None else at_least), (np.inf if at_most is None else at_most)
     known = [_known(np.asarray(row, dtype=np.float64)) for row in rows]
     sides = [_sides(row, low, high, gap) if intervals else np.abs(_sides(row, low, high, gap)) for row in known]
     complete = [len(row) >= fewest for row in known]
@@ -156,6 +158,9 @@ def judge(
             asked = f" in every seed of all cases but {exceptions}, or outside in every seed of {exceptions + 1}"
         why += f"{_range(table)}, asked for: {wanted}{asked}"
         measured = _known(table[list(decision.deciding)]) if np.ndim(cases) else cases
+    if exceptions and decision.found == "agrees":
+        left = len(rows) - len(decision.deciding)
+        note = claims.joined(note, f"{left} of {len(rows)} cases do not, {exceptions} may")
     if reason and decision.found == "undecided":
         decision = Decision("undecided", reason)
     said = {"part": part, "paper": paper, "condition": condition, "remark": remark}

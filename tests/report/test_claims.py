@@ -64,6 +64,16 @@ COMPARISONS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
         {"expected": np.array([255], dtype=np.uint8), "tolerance": 1},
     ),
     "complex": (1 + 1j, {"expected": 1 + 1.05j, "tolerance": 0.1}, {"expected": 1 - 1j, "tolerance": 0.1}),
+    "relative to an infinite number": (
+        np.inf,
+        {"expected": np.inf, "tolerance": 0.1, "relative": True},
+        {"expected": -np.inf, "tolerance": 0.1, "relative": True},
+    ),
+    "no share of an infinite number": (
+        5.0,
+        {"expected": 5.2, "tolerance": 0.1, "relative": True},
+        {"expected": np.inf, "tolerance": 0.1, "relative": True},
+    ),
     "infinite": (np.inf, {"expected": np.inf, "tolerance": 0.1}, {"expected": 1.0, "tolerance": 0.1}),
     "interval": (0.41, {"expected": 0.4, "within": (0.39, 0.43)}, {"expected": 0.44, "within": (0.39, 0.43)}),
     "intervals": (
@@ -136,6 +146,7 @@ UNCLEAR: dict[str, dict[str, Any]] = {
     "negative tolerance": {"measured": 1.0, "expected": 1.0, "tolerance": -0.1},
     "infinite tolerance": {"measured": 1.0, "expected": 1.0, "tolerance": np.inf},
     "infinite interval": {"measured": 1.0, "expected": 1.0, "within": (-np.inf, 2)},
+    "bounds the wrong way round": {"measured": 1.0, "at_least": 2.0, "at_most": 0.0},
     "infinite bound": {"measured": 1.0, "at_least": -np.inf},
     "reversed interval": {"measured": 1.0, "expected": 1.0, "within": (2, 0)},
     "interval of three": {"measured": 1.0, "expected": 1.0, "within": (0, 1, 2)},

@@ -142,7 +142,7 @@ def test_a_longer_training_may_end_as_little_above_as_below_and_others_far_above
     for moved in (-1.1 * bound, -0.9 * bound, 0.9 * bound, 1.1 * bound):
         found = settled(**SETTLED | {"doubled": [1.0 + moved]})
         assert found.reached is (abs(moved) < bound)
-        assert f"twice the budget moves the loss by {moved:+.2g}, other rates gain 0," in found.sentence
+        assert f"a longer training moves the loss by {moved:+.2g}, other rates gain 0," in found.sentence
         longer = [Training(1, 20, 0.01, 1.001 + moved, 1)]
         assert plateau_of({"a": [*trainings(other=1.1), *longer]}, effect=0.5).reached is (abs(moved) < bound)
     worse = {"rates": {1 / 3: 9.0, 1: 1.0, 3: 9.0}, "others": {"slow modes": 9.0}}
@@ -231,7 +231,7 @@ def test_the_sentence_says_what_was_found_and_what_was_asked_for() -> None:
     )
     moved = settled(**SETTLED | {"doubled": [0.7], "others": {"slow modes": 0.9}})
     assert moved.sentence == (
-        "twice the budget moves the loss by -0.3, other rates gain 0, seeds span 0.02, slow modes gains 0.1; "
+        "a longer training moves the loss by -0.3, other rates gain 0, seeds span 0.02, slow modes gains 0.1; "
         "asked for: at most 0.05, a tenth of the effect"
     )
 
@@ -253,6 +253,12 @@ def trainings(loss: float = 1.0, seeds: int = 3, doubled: float | None = None, o
         (trainings(doubled=1.001, other=1.1), ""),
         (trainings(doubled=1.001, other=0.8), UNCONVERGED),
         (trainings(doubled=0.8, other=1.1), UNCONVERGED),
+        ([*trainings(doubled=1.001, other=1.1), Training(1, 160, 0.01, 0.8, 1)], UNCONVERGED),  # it fell on afterwards
+        ([*trainings(doubled=1.001, other=1.1), Training(0, 40, 0.01, 0.8, 1)], UNCONVERGED),  # another seed
+        ([*trainings(doubled=1.001, other=1.1), Training(0, 160, 0.03, 0.8, 1)], ""),  # another rate
+        ([*trainings(doubled=1.001, other=1.1), Training(7, 160, 0.01, 0.8, 1)], ""),  # a seed that stands alone
+        ([*trainings(doubled=1.001, other=1.1), Training(1, 15, 0.01, 0.8, 1)], ""),  # less than twice: of no rule
+        ([*trainings(other=1.1), Training(1, 160, 0.01, 1.001, 1)], UNMET),  # none at twice
         (trainings(doubled=1.001), UNMET),
         (trainings(other=1.1), UNMET),
         (trainings(seeds=2, doubled=1.001, other=1.1), UNMET),
@@ -298,6 +304,9 @@ def test_a_training_that_diverged_is_no_whole_one() -> None:
     assert plateau_of({"a": [*lost, Training(0, 20, 0.01, 1.001, 1)]}, effect=0.5).reached  # of another seed
     of_seeds = [run._replace(whole=run.seed != 2) for run in complete]
     assert plateau_of({"a": of_seeds}, effect=0.5).sentence == "a: 2 of 3 seeds have ended"
+    fourth = [*complete, Training(9, 10, 0.01, 5.0, 1, False)]
+    assert plateau_of({"a": fourth}, effect=0.5).sentence == "a: 3 of 4 seeds have ended"
+    assert near_optimum({"a": [0.05, 0.06, np.nan, 0.04]}).sentence == "a: 3 of 4 seeds have a known excess"
     by_rate = [run._replace(whole=run.rate != 0.03) for run in complete]
     assert plateau_of({"a": by_rate}, effect=0.5).reached  # another rate that diverges is not the better one
     near = [run._replace(loss=0.01, whole=False) for run in complete]
@@ -307,7 +316,7 @@ def test_a_training_that_diverged_is_no_whole_one() -> None:
 def test_effects_and_other_trainings_belong_to_their_network() -> None:
     one, two = trainings(doubled=1.001, other=1.1), trainings(loss=3.0, doubled=3.02, other=3.3)
     assert plateau_of({"a": one, "b": two}, effect={"a": 0.5, "b": 5.0}).reached
-    assert plateau_of({"a": one, "b": two}, effect={"a": 0.5, "b": 0.05}).sentence.startswith("b: twice the budget")
+    assert plateau_of({"a": one, "b": two}, effect={"a": 0.5, "b": 0.05}).sentence.startswith("b: a longer training")
     assert plateau_of({"a": one, "b": two}, effect={"a": 0.5}).sentence == "b: there is no effect to compare with"
     beaten = plateau_of({"a": one, "b": two}, effect=0.5, others={"b": {"slow modes": 2.5}})
     assert beaten.reason == UNCONVERGED and "slow modes gains 0.5" in beaten.sentence

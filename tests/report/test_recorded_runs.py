@@ -23,6 +23,14 @@ def test_the_table_says_how_many_runs_are_missing_and_how_long_the_others_took()
     assert "version" not in rows
 
 
+def test_time_trained_before_an_interruption_counts():
+    resumed = {**record(60.0, "2026-01-02"), "result": {"training_seconds": 3600.0}}
+    assert (
+        summary_of_runs("laptop", [resumed, record(1200.0, "2026-01-02")], 2)["time"]
+        == "80 min in all, 60 min for the longest"
+    )
+
+
 def test_runs_of_older_code_are_confessed():
     rows = summary_of_runs("paper", [record(1.0, "2026-01-02", stale=True), record(1.0, "2026-01-02")], 2)
     assert rows["runs"] == "2 of 2"

@@ -95,6 +95,23 @@ def test_almost_always_leaves_room_for_one_and_is_refuted_by_two() -> None:
             decide([below, below, above], at_most=5, exceptions=wrong)
 
 
+def test_a_case_that_may_lie_outside_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    said: dict[str, Any] = {"part": "x", "explanation": "e", "at_most": 5, "profile": "laptop"}
+    assert judge("l2m-fig5", [[3.0] * 4, [9.0] * 4], exceptions=1, **said) == "agrees"
+    assert "1 of 2 cases do not, 1 may" in capsys.readouterr().out
+    assert judge("l2m-fig5", [[3.0] * 4, [3.0] * 4], **said) == "agrees"
+    assert "cases do not" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [{"at_least": 2, "at_most": 1}, {"at_most": NAN}, {"at_least": 0, "gap": -1.0}, {"at_least": 0, "gap": NAN}],
+)
+def test_bounds_that_nothing_can_lie_within_are_refused(bounds: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="at_least <= at_most and gap >= 0 are needed"):
+        decide([[1.5] * 4], **bounds)
+
+
 @pytest.mark.parametrize(
     ("reason", "values", "bounds"),
     [

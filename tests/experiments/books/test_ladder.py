@@ -101,7 +101,7 @@ def test_what_is_compared_has_equal_tokens_and_the_gate_sees_all_trainings():
         if run.budget == (12, RATE / 3)
     ]
     gate = ladder.faster([*more, *faster], 200, 0).plateau("late", pair)
-    assert gate.reason == UNCONVERGED and "twice the budget moves the loss by -0.1" in gate.sentence
+    assert gate.reason == UNCONVERGED and "a longer training moves the loss by -0.1" in gate.sentence
     with pytest.raises(ValueError, match="at least one"):
         usual_budget([])
     assert at_equal_tokens([]) == []
