@@ -111,6 +111,14 @@ def test_a_chapter_begins_with_what_was_found(opened: Visit) -> None:
     assert found and all(any(text.startswith(f"{symbol} {word} ") for symbol, word in WORDS.values()) for text in found)
     (figure,) = box.locator(".answer-figure a").all()
     assert opened.page.locator(f"article {figure.get_attribute('href')}").count() == 1
+    (small,) = box.locator(".answer-picture").all()
+    assert small.is_visible() and small.get_attribute("href") == figure.get_attribute("href")
+    assert small.locator("img").evaluate("one => one.naturalWidth > 0 && one.clientHeight > 50")
+
+
+@pytest.mark.parametrize("opened", each(EXECUTED[:1], width=PHONE), indirect=True)
+def test_a_phone_leaves_out_the_small_picture_whose_labels_nobody_could_read(opened: Visit) -> None:
+    assert not opened.page.locator("article .answer-picture").is_visible()
 
 
 @pytest.mark.parametrize("opened", each(PAGES, ("light", "dark")), indirect=True)

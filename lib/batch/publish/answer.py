@@ -7,7 +7,7 @@ The directive `answer`: at the head of a chapter, what was found of its claims, 
     :::
 
 The box is filled when Sphinx reads the page, after all pages have run: no page has to run again because a verdict has
-changed.
+changed. `KeyPictures` puts the picture of the key figure into it, small, where the page has one.
 
 `LinkedErrata` makes a link of every "erratum 12" in a text, and lets the search find an erratum by its number.
 """
@@ -43,6 +43,7 @@ NOT_LINKED = (nodes.reference, addnodes.pending_xref, nodes.literal, nodes.liter
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("answer", Answer)
     app.add_transform(LinkedErrata)
+    app.add_transform(KeyPictures)
     app.connect("env-get-outdated", _say_otherwise)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -70,6 +71,7 @@ class Answer(SphinxDirective):  # type: ignore[misc]
             told, problems = self.parse_inline(f"The key figure: {{numref}}`{self.options['figure']}`.")
             where.extend([*told, *problems])
             box += where
+            box["figure"] = nodes.fully_normalize_name(self.options["figure"])
         return [box]
 
     def _line(self, found: Finding) -> nodes.paragraph:
@@ -129,6 +131,25 @@ def _verdict(found: Finding) -> nodes.inline:
     return nodes.inline("", f"{symbol} {word}", classes=["claim-word", f"claim-{found.status.replace(' ', '-')}"])
 
 
+class KeyPictures(SphinxTransform):  # type: ignore[misc]
+    """The picture of the figure that a box names, small, at its head: a link to the figure, often screens away."""
+
+    default_priority = 400  # before Sphinx notes which files pictures are
+
+    def apply(self, **kwargs: Any) -> None:
+        pictures = {
+            name: (figure, image)
+            for figure in self.document.findall(nodes.figure)
+            for image in [*figure.findall(nodes.image)][:1]
+            for name in figure["names"]
+        }
+        for box in list(self.document.findall(_is_box)):
+            if box["figure"] in pictures:
+                figure, image = pictures[box["figure"]]
+                small = nodes.image("", uri=image["uri"], alt="The key figure, small")
+                box.insert(0, nodes.reference("", "", small, refid=figure["ids"][0], classes=["answer-picture"]))
+
+
 class LinkedErrata(SphinxTransform):  # type: ignore[misc]
     """Every mention of an erratum by its number leads to it; of several that are named together, each does."""
 
@@ -161,6 +182,10 @@ class LinkedErrata(SphinxTransform):  # type: ignore[misc]
     def _link(self, words: str, target: str) -> nodes.Node:
         told = {"refdomain": "std", "reftype": "ref", "reftarget": target, "refexplicit": True, "refwarn": True}
         return addnodes.pending_xref("", nodes.inline("", words), refdoc=self.env.docname, **told)
+
+
+def _is_box(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.container) and "answer" in node["classes"] and "figure" in node
 
 
 def _above(node: nodes.Node) -> Iterator[nodes.Node]:

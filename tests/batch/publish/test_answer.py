@@ -69,6 +69,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             )
             app.add_directive("answer", answer.Answer, override=True)
             app.add_transform(answer.LinkedErrata)
+            app.add_transform(answer.KeyPictures)
             app.connect("env-get-outdated", answer._say_otherwise)
             app.build()
         return (tmp_path / "html" / "notebooks" / "page.html").read_text(encoding="utf-8"), "\n".join(
@@ -89,6 +90,23 @@ def test_the_box_says_what_was_found_and_follows_the_records(build) -> None:
     assert 'href="#fig-one"' in box and "Fig. 1" in box
     page, _ = build("differs")  # the chapter's own text is the same
     assert "✗ differs" in page and "It is not." in page and "The ratio" not in page
+
+
+def test_the_box_shows_the_key_figure_small_and_the_figure_stays_the_only_one_that_counts(build) -> None:
+    page, warned = build("holds")
+    box, after = page[page.index('class="answer') : page.index("<figure")], page[page.index("<figure") :]
+    assert not warned
+    assert re.search(r'<a class="[^"]*\banswer-picture\b[^"]*" href="#fig-one"><img alt="The key figure, small"', box)
+    assert re.findall(r'src="([^"]+)"', box) == re.findall(r'src="([^"]+)"', after[: after.index("</figure>")])
+    assert page.count("<figure") == page.count("caption-number") == 1
+    assert box.index("answer-picture") < box.index("holds") < box.index("answer-figure")
+
+
+def test_a_figure_that_was_not_drawn_leaves_the_box_without_a_picture(build, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = TEXT[: TEXT.index("```{{figure}}")] + "(fig-one)=\n## It was not drawn\n"
+    monkeypatch.setattr("tests.batch.publish.test_answer.TEXT", without)
+    page, _ = build("holds")
+    assert "answer-figure" in page and "answer-picture" not in page and "<img" not in page
 
 
 def test_claims_that_are_not_named_follow_in_one_line(build) -> None:
