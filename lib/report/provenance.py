@@ -11,7 +11,7 @@ from typing import Any
 
 from lib.report.page import show_on_page
 from lib.report.records import profile
-from lib.runs.forecast import in_words
+from lib.runs.forecast import in_words, seconds_of
 from lib.runs.provenance import PACKAGES, collect
 
 Record = Mapping[str, Any]
@@ -82,10 +82,9 @@ def summary_of_runs(profile: str, records: Sequence[Record], planned: int) -> di
     if not records:
         raise ValueError("records: at least one run is allowed, got none")
     origins = [record["provenance"] for record in records]
-    seconds = sum(origin["seconds"] for origin in origins)
+    seconds = [seconds_of(record) for record in records]
     dates = sorted(origin["date"][:10] for origin in origins)
     stale = sum(bool(record.get("stale")) for record in records)
-    longest = max(origin["seconds"] for origin in origins)
     rows = {
         "experiment": ", ".join(sorted({str(record.get("experiment", "unknown")) for record in records})),
         "profile": profile,
@@ -95,7 +94,7 @@ def summary_of_runs(profile: str, records: Sequence[Record], planned: int) -> di
         "versions": "; ".join(f"{name} {_values(origins, name)}" for name in ("python", "torch", "numpy")),
         "commit": _values(origins, "commit"),
         "recorded": dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}",
-        "time": f"{in_words(seconds)} in all, {in_words(longest)} for the longest",
+        "time": f"{in_words(sum(seconds))} in all, {in_words(max(seconds))} for the longest",
         "memory": f"at most {max(origin['peak_memory_MB'] for origin in origins):.0f} MB a process",
     }
     if stale:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
@@ -10,15 +11,29 @@ import yaml
 from lib import ROOT
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML in which 1e-2 is a number too: version 1.1 wants it written 1.0e-2."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)[eE][+-]?\d+$"), list("+-.0123456789")
+)
+
+
 def values_of(assignments: tuple[str, ...]) -> dict[str, Any]:
-    """Names and values in YAML of assignments such as "width=8". Raises ValueError for what is none."""
+    """Names and values in YAML of assignments such as "width=8" or "rate=1e-2".
+
+    Raises ValueError for what is none, and for a name that is given twice.
+    """
     given: dict[str, Any] = {}
     for text in assignments:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise ValueError(f"name=value is allowed, got {text!r}")
+        if name in given:
+            raise ValueError(f"{name}: one value is allowed, got {name} twice, the second time as {text!r}")
         try:
-            given[name] = yaml.safe_load(value)
+            given[name] = yaml.load(value, _Loader)
         except (yaml.YAMLError, ValueError) as error:  # a date that does not exist is a ValueError
             raise ValueError(f"{name}: a value in YAML is allowed, got {value!r}") from error
     return given
@@ -71,8 +86,10 @@ def sweep(
         raise ValueError(f"--together makes one graph of updates on a GPU: --device cuda is needed, got {device}")
     if how["workers"] is not None and (how["together"] is not None or how["shard"] is not None):
         raise ValueError("--workers are processes: --together and --shard have one")
+    budget = None if how["budget"] is None else duration(how["budget"])  # before all records are read
+    asked = values_of(where)
     experiment, store = Experiment(name), store_of(profile)
-    runs = chosen(experiment.runs(profile), values_of(where))
+    runs = chosen(experiment.runs(profile), asked)
     if how["shard"] is not None:
         runs = shard(runs, how["shard"])
     states = {run.identity: store.state(run) for run in runs}
@@ -82,8 +99,8 @@ def sweep(
     costs = recorded_costs(experiment, missing, store)
     alone = how["shard"] is not None or how["together"] is not None
     workers = 1 if alone else how["slurm"] or how["workers"] or available_cores()
-    if how["budget"] is not None:
-        missing = within(missing, costs, duration(how["budget"]), workers)
+    if budget is not None:
+        missing = within(missing, costs, budget, workers)
         click.echo(f"{len(missing)} of the others fit into {how['budget']} on {workers} at once")
     costs = {run.identity: costs[run.identity] for run in missing}
     if (total := sum(costs.values())) > 0:

@@ -28,6 +28,11 @@ def dotted(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
+def seconds_of(record: Mapping[str, Any]) -> float:
+    """Of a run, with those trained before it was interrupted: its provenance has those of the last start alone."""
+    return float(max(record["provenance"]["seconds"], record.get("result", {}).get("training_seconds") or 0.0))
+
+
 def forecast(runs: Sequence[Run], records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Seconds that each of the runs will take, by identity; NaN where nothing is recorded.
 
@@ -38,7 +43,7 @@ def forecast(runs: Sequence[Run], records: Sequence[Mapping[str, Any]]) -> dict[
     """
     if not runs or not records:
         return {run.identity: math.nan for run in runs}
-    known = np.log([max(record["provenance"]["seconds"], 1e-3) for record in records])
+    known = np.log([max(seconds_of(record), 1e-3) for record in records])
     table = _design([dotted(record["parameters"]) for record in records] + [dotted(run.parameters) for run in runs])
     old, new = table[: len(records)], table[len(records) :]
     centre = old.mean(axis=0)
@@ -75,19 +80,21 @@ def within(runs: Sequence[Run], costs: Mapping[str, float], budget: float, worke
     """The runs that fit into `budget` seconds on so many workers, settings that need the least first.
 
     A statement needs all seeds of a setting, so these are taken together, and the cheapest settings complete the most
-    statements. Raises ValueError where nothing is recorded to forecast from, and if not even one run fits.
+    statements. Each run goes to the worker that has the least, if it ends there in time: workers do not share a run.
+    Raises ValueError where nothing is recorded to forecast from, and if not even one run fits.
     """
     if any(map(math.isnan, costs.values())):
         raise ValueError("budget: no run of this experiment is recorded to forecast from; start without a budget")
     taken: list[Run] = []
-    left = budget * workers
+    loads = [0.0] * workers
     for run in cheapest_settings_first(runs, costs):
-        left -= costs[run.identity]
-        if left >= 0:
+        least = loads.index(min(loads))
+        if loads[least] + costs[run.identity] <= budget:
+            loads[least] += costs[run.identity]
             taken.append(run)
     if runs and not taken:
-        least = in_words(min(costs[run.identity] for run in runs) / workers)
-        raise ValueError(f"budget: about {least} is needed for the shortest run, got {in_words(budget)}")
+        shortest = in_words(min(costs[run.identity] for run in runs))
+        raise ValueError(f"budget: about {shortest} is needed for the shortest run, got {in_words(budget)}")
     return taken
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lib import ROOT, inputs, sources
@@ -60,11 +61,13 @@ class RunRecord(BaseModel):
     def read(cls, path: Path, run: Run) -> RunRecord:
         """The record of `run` in this file. Raises ValueError, with the file and what to do, if it is none."""
         try:
-            record = cls.model_validate(json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse))
+            text = path.read_text(encoding="utf-8")
+            found = json.loads(text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_once)
+            record = cls.model_validate(found)
             asked = Run(record.experiment, run.module, record.parameters, record.seed)
             if (record.identity, asked.identity, record.data) != (run.identity, run.identity, asked.data):
                 raise ValueError(f"it answers {asked} and names itself {record.identity}, but {run} is asked")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:  # the last for what is nested too deeply
             raise ValueError(
                 f"{path} is no record of a run: {_first_fault(error)}. Restore it (it may be in git), or remove it and "
                 f"make it again with: python -m lib sweep {run.experiment}"
@@ -173,13 +176,15 @@ def so_far(
 ) -> tuple[str, list[dict[str, Any]], int]:
     """The same for pages that show what there is: where nothing is recorded, no records of the last of the profiles.
 
-    Raises ValueError for an experiment that has none of the profiles.
+    Raises ValueError for an experiment that has none of the profiles, and for a profile without runs.
     """
     definition, asked, store = Experiment(experiment), list(profiles), store or Store()
     there = [profile for profile in asked if profile in definition.profiles]
     if not there:
         raise ValueError(f"{experiment}: profiles {list(definition.profiles)} are allowed, got {asked}")
     planned = {profile: definition.runs(profile) for profile in there}
+    if empty := [profile for profile, runs in planned.items() if not runs]:
+        raise ValueError(f"{experiment}: profiles of at least one run are allowed, got {empty} without any")
     found = {profile: store.records(runs) for profile, runs in planned.items()}
     share = {profile: len(found[profile]) / len(planned[profile]) for profile in there}
     chosen = max(there, key=lambda profile: share[profile]) if any(found.values()) else there[-1]
@@ -212,6 +217,20 @@ def _refuse(name: str) -> float:
     raise ValueError(f"{name} is no number of JSON")
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"each name is allowed once in an object, got {twice!r} {names.count(twice)} times")
+    return found
+
+
 def _first_fault(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error) or type(error).__name__
@@ -220,11 +239,13 @@ def _first_fault(error: Exception) -> str:
 
 
 def _rounded(value: Any) -> Any:
-    """Numbers to DIGITS digits; null for those that are not finite, which JSON cannot hold."""
+    """Numbers to DIGITS digits, those of NumPy as Python's; null for what is not finite, which JSON cannot hold."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _rounded(entry) for key, entry in value.items()}
+        return {key.item() if isinstance(key, np.generic) else key: _rounded(entry) for key, entry in value.items()}
     return [_rounded(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 

@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 from lib.machine import available_cores, locked, needs_scheduler
 from lib.runs.definition import Run
 from lib.runs.endings import in_one_line
-from lib.runs.forecast import Clock, dotted, in_words
+from lib.runs.forecast import Clock, dotted, in_words, seconds_of
 from lib.runs.store import RunningElsewhere, Store
 
 THEN = "what was finished is kept, start again to go on"  # if the scheduler goes away
@@ -87,7 +87,8 @@ def _asked(run: Run) -> dict[str, Any]:
 
 def _is_meant(there: Any, given: Any) -> bool:
     """The value itself, or one that is written alike: on the command line a text "true" looks like the truth."""
-    return bool(there == given) or _as_given(there) == _as_given(given)
+    alike = isinstance(there, bool) == isinstance(given, bool)  # in Python True is 1, and would choose seed 1
+    return _as_given(there) == _as_given(given) or (alike and bool(there == given))
 
 
 def _as_given(value: Any) -> str:
@@ -187,7 +188,7 @@ def tell_time(bar: Any, clock: Clock, run: Run | None = None, state: str = "", s
     """What is left, beside the bar; a run that has ended corrects it."""
     if run is not None and store is not None and run.identity in clock.costs:
         record = store.load(run) if state == "done" else None
-        clock.enter(run.identity, record.provenance.seconds if record else None)
+        clock.enter(run.identity, seconds_of(record.model_dump()) if record else None)
     if (left := clock.left()) > 0:
         bar.set_postfix_str(f"about {in_words(left)} left")
 

@@ -20,6 +20,7 @@ from lib.runs.forecast import (
     in_words,
     longest_first,
     recorded_costs,
+    seconds_of,
     within,
 )
 from lib.runs.store import Store
@@ -91,7 +92,8 @@ def test_a_budget_is_kept_and_cheap_settings_are_completed_first(budget, workers
     whole = {str(asked.parameters) for asked in taken if all(
         other in taken for other in GRID if other.parameters == asked.parameters)}  # fmt: skip
     assert len({str(asked.parameters) for asked in taken}) <= len(whole) + 2  # others only to fill what is left
-    assert not missing or min(missing) > budget * workers - sum(costs[asked.identity] for asked in taken)
+    assert all(costs[asked.identity] <= budget for asked in taken)
+    assert not missing or min(missing) > budget - sum(costs[asked.identity] for asked in taken) / workers
 
 
 def test_a_budget_too_small_for_any_run_says_what_is_needed():
@@ -99,6 +101,22 @@ def test_a_budget_too_small_for_any_run_says_what_is_needed():
     with pytest.raises(ValueError, match="about 10 s is needed for the shortest run, got 4 s"):
         within(GRID, costs, 4.0)
     assert within([], {}, 4.0) == []
+
+
+def test_a_run_that_is_longer_than_the_budget_is_not_shared_by_workers():
+    long, short = named(width=16), named(width=2)
+    costs = {long.identity: 7 * 3600.0, short.identity: 1800.0}
+    with pytest.raises(ValueError, match="about 7 h 00 min is needed for the shortest run, got 2 h 00 min"):
+        within([long], costs, duration("2h"), workers=4)
+    assert within([long, short], costs, duration("2h"), workers=4) == [short]
+
+
+def test_every_run_that_is_taken_ends_at_its_worker_in_time():
+    """Three of 40 min on two workers in an hour: time is left for a third, but at no worker."""
+    runs = [named(seed=seed) for seed in range(3)]
+    costs = {asked.identity: 2400.0 for asked in runs}
+    assert within(runs, costs, 3600.0, workers=2) == runs[:2]
+    assert within(runs, costs, 4800.0, workers=2) == runs
 
 
 def test_the_longest_begin_first():
@@ -130,6 +148,17 @@ def test_what_is_left_follows_the_pace_of_those_that_have_ended():
     assert math.isnan(Clock({"a": math.nan}).left())
 
 
+def test_a_run_that_was_interrupted_took_what_it_had_trained_before_too():
+    last_start = {"provenance": {"seconds": 30.0}}
+    assert seconds_of(last_start) == seconds_of({**last_start, "result": {"training_seconds": None}}) == 30.0
+    assert seconds_of({**last_start, "result": {"training_seconds": 25.0}}) == 30.0  # the rest was measuring
+    assert seconds_of({**last_start, "result": {"training_seconds": 500.0}}) == 500.0
+    resumed = [
+        {**record(each), "provenance": {"seconds": 1.0}, "result": {"training_seconds": seconds(each)}} for each in GRID
+    ]
+    assert forecast(GRID, resumed) == pytest.approx(forecast(GRID, [record(each) for each in GRID]))
+
+
 def test_parameters_inside_others_have_names_with_dots():
     assert dotted({"a": 1, "fit": {"b": {"c": 2}}}) == {"a": 1, "fit": {"b": {"c": 2}}, "fit.b": {"c": 2}, "fit.b.c": 2}
 
@@ -141,7 +170,7 @@ def test_a_time_is_read(text, expected):
     assert duration(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "2", "h", "0h", "-1h", "2 hours", "30m1h", "nan"])
+@pytest.mark.parametrize("text", ["", "2", "2H", "0", "h", "0h", "-1h", "2 hours", "30m1h", "nan"])
 def test_what_is_no_time_is_refused(text):
     with pytest.raises(ValueError, match=r"a time such as 2h, 90m or 1h30m is allowed, got"):
         duration(text)
@@ -175,6 +204,13 @@ def test_what_is_recorded_of_one_profile_speaks_for_another():
 def test_a_budget_that_is_no_time_is_refused_before_anything_starts():
     refused = CliRunner().invoke(cli.main, ["sweep", "binary-printed", "--profile", "paper", "--budget", "soon"])
     assert refused.exit_code == 1 and "a time such as 2h" in refused.output
+
+
+@pytest.mark.parametrize("text", ["nan", "0", "2H"])
+def test_a_budget_is_read_before_the_records(monkeypatch, text):
+    monkeypatch.setattr(Store, "load", lambda self, run: pytest.fail("a record was read"))
+    refused = CliRunner().invoke(cli.main, ["sweep", "binary-printed", "--budget", text, "--dry-run"])
+    assert refused.exit_code == 1 and f"is allowed, got '{text}'" in refused.output
 
 
 def test_a_sweep_says_how_long_it_takes_before_it_starts():
