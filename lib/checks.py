@@ -16,12 +16,13 @@ _ASYMMETRY = 1e-8  # in units of correlation; covariances computed by different 
 
 
 def whole_number(value: Any, name: str, at_least: int) -> int:
-    """The value as an int; ValueError unless it is a whole number of at least `at_least` (True is none)."""
+    """The value as an int; ValueError unless it is a whole number of at least `at_least` (True of any type is none)."""
     try:
         number = operator.index(value)
     except TypeError:
         number = at_least - 1
-    if number < at_least or isinstance(value, bool | np.bool_):
+    is_truth = isinstance(value, bool) or str(getattr(value, "dtype", "")).removeprefix("torch.") == "bool"
+    if number < at_least or is_truth:
         raise ValueError(f"{name}: a whole number of at least {at_least} is allowed, got {value!r}")
     return number
 

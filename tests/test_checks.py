@@ -15,7 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.checks import plain_array, real_array, real_number, truth_value, whole_lags
+from lib.checks import plain_array, real_array, real_number, truth_value, whole_lags, whole_number
 from lib.models import create
 from lib.models.kernels.scan import selective_scan
 from lib.models.recurrent.orthogonal import OrthogonalLayer
@@ -83,6 +83,13 @@ def test_a_real_number_of_any_type_is_a_float(value: Any) -> None:
 def test_what_is_no_finite_real_number_is_refused_by_name(value: Any) -> None:
     with pytest.raises(ValueError, match=r"^p: a finite real number is allowed, got"):
         real_number(value, "p")
+
+
+@pytest.mark.parametrize("value", [True, np.True_, np.array(True), torch.tensor(True), 1.0, "1", None, 0])
+def test_truth_values_of_any_type_are_no_whole_numbers(value: Any) -> None:
+    assert [whole_number(one, "n", 1) for one in (1, np.int8(1), np.array(1), torch.tensor(1))] == [1] * 4
+    with pytest.raises(ValueError, match=r"^n: a whole number of at least 1 is allowed, got"):
+        whole_number(value, "n", 1)
 
 
 WHOLE = [whole_lags, partial(whole_lags, name="k")]

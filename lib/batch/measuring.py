@@ -17,11 +17,12 @@ from markdown_it import MarkdownIt
 from lib.batch.execution import Job, execute
 from lib.batch.pages import Page
 from lib.machine import write_whole
-from lib.measure.results import CSV, JSON
-from lib.measure.texts import PACKED, read_text
+from lib.measure.results import CSV, JSON, load
+from lib.measure.texts import PACKED, expanded, of_bytes, read_text
 
 PAGE = Page("notebooks/measure/measure_your_own")
 NOTEBOOK, HTML, INPUT = "measure.ipynb", "measure.html", "standard-input.txt"
+LABEL = "(measure-your-own)="  # of the chapter, in every notebook that it leaves
 QUICK = 1_500_000  # characters of a first look
 
 
@@ -44,27 +45,63 @@ class MeasuringFailed(RuntimeError):
 def folder_for(source: str, below: Path) -> Path:
     """A folder named after a source."""
     path = Path(source)
-    name = Path(path.stem).stem if path.suffix in PACKED else path.stem
+    name = Path(path.stem).stem if path.suffix.lower() in PACKED else path.stem
     return below / (name.lstrip("-.") or ("standard-input" if source == "-" else "text"))
 
 
-def check(request: Request) -> None:
-    """``ValueError`` or ``OSError`` for a text or a model that cannot be measured, before anything is started."""
+def check(request: Request, given: bytes | None = None) -> None:
+    """``ValueError`` or ``OSError`` for what cannot be measured, before anything is started; given: standard input."""
     field_ = request.options.get("field", "text")
-    read_text(request.source, field_)
+    if given is None:
+        read_text(request.source, field_)
+    else:
+        of_bytes(given, "standard input")
     if request.against and request.against != "imitation":
         read_text(request.against, field_)
     if request.model:
         from lib.measure.models import check_model
 
+        expanded(request.model)
         check_model(request.model, request.options.get("context", 0))
 
 
-def kept_standard_input(folder: Path, data: bytes | None = None) -> str:
-    """Standard input as a file in the folder, where the chapter's own process can read it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / INPUT, sys.stdin.buffer.read() if data is None else data)
-    return str(folder / INPUT)
+def check_folder(request: Request, job: Job) -> None:
+    """``ValueError`` where results would be written over files that no earlier run of this command has left."""
+    folder = job.target.parent
+    notebooks = [_text_of(path) for path in (job.notebook, job.failed_notebook)]
+    is_ours = any(LABEL in text for text in notebooks) or _text_of(job.log).startswith(PAGE.name) or _is_read(folder)
+    foreign = [job.records, job.stamp]  # no run leaves these
+    foreign += [] if is_ours else _results(job)
+    if request.source == "-" and not any(INPUT in text for text in [*notebooks, _text_of(folder / JSON)]):
+        foreign.append(folder / INPUT)
+    if there := [path.name for path in foreign if path.exists()]:
+        raise ValueError(
+            f"a folder without {', '.join(there)}, or of an earlier run, is allowed, got {folder}: nothing is written "
+            f"over what this command did not write; name another folder by -o, or move these files"
+        )
+    results = {path.resolve() for path in [*_results(job), *([folder / INPUT] if request.source == "-" else [])]}
+    for name in filter(None, (request.source, request.against)):
+        if expanded(name).resolve() in results:
+            raise ValueError(f"a text that is no result of an earlier run in {folder} is allowed, got {name}")
+
+
+def _results(job: Job) -> list[Path]:
+    """Every file that a run can leave in its folder, but for standard input."""
+    names = [_figure(cell).get("name") for cell in PAGE.notebook().cells]
+    fixed = [job.target.with_name(name) for name in (NOTEBOOK, HTML, JSON, CSV)]
+    return [*fixed, job.failed_notebook, job.log, *(job.target.with_name(f"{name}.svg") for name in names if name)]
+
+
+def _text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+
+def _is_read(folder: Path) -> bool:
+    """Whether the numbers of a run are there."""
+    try:
+        return bool(load(folder))
+    except (OSError, ValueError):
+        return False
 
 
 def measure(request: Request, tell: Callable[[str], None] = lambda line: None) -> list[Path]:
@@ -73,16 +110,12 @@ def measure(request: Request, tell: Callable[[str], None] = lambda line: None) -
     ``ValueError`` or ``OSError`` for bad input, before anything is written. When a cell fails, ``MeasuringFailed``;
     then, and after Ctrl-C, the folder has what was finished: numbers level by level, the notebook as far as it came.
     """
-    if request.source == "-":
-        request = Request(kept_standard_input(request.folder), request.folder, request.model, request.against,
-                          request.quick, request.options)  # fmt: skip
-    check(request)
     folder = request.folder.absolute()
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in (JSON, CSV, NOTEBOOK, HTML, *(path.name for path in folder.glob("fig-*.svg"))):
-        (folder / old).unlink(missing_ok=True)
+    check_folder(request, Job(PAGE, {}, "smoke", folder / "measure"))
+    given = sys.stdin.buffer.read() if request.source == "-" else None
+    check(request, given)
     parameters = {
-        "source": _absolute(request.source),
+        "source": _absolute(request.source) if given is None else str(folder / INPUT),
         "against": _absolute(request.against) if request.against != "imitation" else request.against,
         "model": _absolute(request.model) if request.model != "smollm2" else request.model,
         "folder": str(folder),
@@ -90,6 +123,11 @@ def measure(request: Request, tell: Callable[[str], None] = lambda line: None) -
         **request.options,
     }
     job = Job(PAGE, PAGE.check_parameters(parameters), "smoke", folder / "measure", keeps=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in _results(job):
+        old.unlink(missing_ok=True)
+    if given is not None:  # as a file, which the chapter's own process can read
+        write_whole(folder / INPUT, given)
     try:
         outcome = execute(job, progress=sys.stderr.isatty())
         if outcome.failed:
@@ -102,12 +140,12 @@ def measure(request: Request, tell: Callable[[str], None] = lambda line: None) -
             tell(f"writing what {executed.name} shows")
             _write_figures(executed, folder)
             write_whole(folder / HTML, page_of(executed, str(parameters["source"])))
-    return [folder / name for name in (NOTEBOOK, HTML, JSON, CSV)] + sorted(folder.glob("fig-*.svg"))
+    return [path for path in _results(job) if path.exists()]
 
 
 def _absolute(name: str) -> str:
     """A path for a process that works elsewhere; names of corpora stay."""
-    return str(Path(name).expanduser().absolute()) if name and Path(name).expanduser().exists() else name
+    return str(expanded(name).absolute()) if name and expanded(name).exists() else name
 
 
 def _write_figures(executed: Path, folder: Path) -> None:

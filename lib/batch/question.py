@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import keyword
 import re
 from pathlib import Path
 from string import Template
@@ -16,7 +18,13 @@ TEMPLATES = Path(__file__).with_suffix(".yml")
 
 def files_of(question: str, part: str, title: str) -> dict[str, str]:
     """The files of a question, path from the root -> text."""
-    filled = {"question": question, "part": part, "title": title, "label": question.replace("_", "-")}
+    filled = {
+        "question": question,
+        "part": part,
+        "title": title,
+        "quoted": json.dumps(title, ensure_ascii=False),  # in YAML, where `no` and `2024` are no texts
+        "label": question.replace("_", "-"),
+    }
     templates = yaml.safe_load(TEMPLATES.read_text(encoding="utf-8"))
     return {Template(path).substitute(filled): Template(text).substitute(filled) for path, text in templates.items()}
 
@@ -24,15 +32,17 @@ def files_of(question: str, part: str, title: str) -> dict[str, str]:
 def create(question: str, part: str, title: str = "", root: Path = ROOT) -> list[Path]:
     """Write the files of a question that is not there yet, and return them; `_toc.yml` is left to its author.
 
-    question: a name of Python; part: a folder of `notebooks`; title: of the chapter, default made of the name. Raises
-    ValueError for another name or part, and where one of the files exists: then nothing is written.
+    question: a name of Python, no keyword; part: a folder of `notebooks`; title: of the chapter, default made of the
+    name. Raises ValueError for another name or part, and where one of the files exists: then nothing is written.
     """
     if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", question):
         raise ValueError(f"question: a name such as copied_words is allowed, got {question!r}")
+    if keyword.iskeyword(question):
+        raise ValueError(f"question: a name that is no keyword of Python is allowed, got {question!r}")
     parts = sorted(path.name for path in (root / "notebooks").iterdir() if path.is_dir())
     if part not in parts:
         raise ValueError(f"part: one of {', '.join(parts)} is allowed, got {part!r}")
-    title = title or question.replace("_", " ").capitalize()
+    title = title.strip() or question.replace("_", " ").capitalize()
     if not re.fullmatch(r"[\w ,()'–-]+", title):
         raise ValueError(f"title: letters, digits, spaces and commas are allowed, got {title!r}")
     files = {root / name: text for name, text in files_of(question, part, title).items()}

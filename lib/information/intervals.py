@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ from scipy.special import stdtrit
 from lib.checks import real_array, real_number
 
 CONFIDENCE = 0.95
+_FORM = re.compile(r"(?P<before>(?:.?[<>=^])?[-+ ]?)z?(?P<behind>.*)", re.DOTALL)  # z: after alignment and sign
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Interval:
         if math.isnan(self.value):
             return "–"
         chosen = form or self.form
-        unsigned = f"{'+' * chosen.startswith('+')}z{chosen.removeprefix('+')}"  # zero is not written as less than zero
+        unsigned = _FORM.sub(r"\g<before>z\g<behind>", chosen, count=1)  # zero is not written as less than zero
         value, low, high = (format(float(number), unsigned) for number in (self.value, *self.ends))
         return value if math.isnan(self.low) and math.isnan(self.high) else f"{value} [{low}, {high}]"
 

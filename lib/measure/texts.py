@@ -68,13 +68,30 @@ def read_text(source: str, key: str = "text") -> Text:
     """
     if not source.strip():  # which as a path would be the present folder
         raise ValueError(f"a file, a folder or the name of a corpus is allowed, got {source!r}")
-    path = Path(source).expanduser()
+    path = expanded(source)
     if path.is_dir():
         found = Text(path.resolve().name, tuple(_of_folder(path, key)))
     elif path.is_file() or source not in corpora.names():
         found = Text(path.name, tuple(_of_file(path, key)))
     else:
         found = Text(source, corpora.load(source).documents)
+    return _long_enough(found, source)
+
+
+def of_bytes(data: bytes, name: str) -> Text:
+    """A text in UTF-8 that is one document; ``ValueError`` as of `read_text`."""
+    return _long_enough(Text(name, (reading.decode(data, name),)), name)
+
+
+def expanded(name: str) -> Path:
+    """The path with ``~`` as the home of a user; ``ValueError`` if there is no such user."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"a path that begins with ~ and a known user is allowed, got {name!r}: {error}") from error
+
+
+def _long_enough(found: Text, source: str) -> Text:
     if not any(document.strip() for document in found.documents):
         raise ValueError(f"{source} is empty: there is no text in it")
     if found.characters < FEWEST:
@@ -113,6 +130,8 @@ def _of_lines(text: str, key: str, path: Path) -> Iterator[str]:
             record = json.loads(line)
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: no JSON ({error})") from error
+        except RecursionError as error:
+            raise ValueError(f"{path}, line {number}: JSON that is nested less deeply is allowed ({error})") from error
         if not isinstance(record, dict) or not isinstance(record.get(key), str):
             there = sorted(record) if isinstance(record, dict) else type(record).__name__
             raise ValueError(f"{path}, line {number}: no text under {key!r}; there is {there}; name another by --field")
@@ -127,7 +146,7 @@ def _of_lines(text: str, key: str, path: Path) -> Iterator[str]:
 
 def _kind(path: Path) -> str:
     """The suffix, below that of packing."""
-    return Path(path.stem).suffix.lower() if path.suffix in PACKED else path.suffix.lower()
+    return Path(path.stem).suffix.lower() if path.suffix.lower() in PACKED else path.suffix.lower()
 
 
 def imitation(text: Text, order: int = 4, characters: int = 1_000_000, seed: int = 0) -> Text:

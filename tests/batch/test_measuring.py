@@ -16,7 +16,8 @@ import pytest
 from click.testing import CliRunner
 
 from lib.batch import cli, measuring
-from lib.batch.execution import Job, execute
+from lib.batch.execution import Job, Outcome, execute
+from lib.batch.measuring import PAGE
 from lib.measure import results
 from lib.measure.laws import Verdict
 from lib.processes import MarkovChain, PowerLawBinary, corpora
@@ -157,6 +158,74 @@ def test_a_refusal_is_one_line_and_starts_nothing(tmp_path: Path, monkeypatch, d
     assert not (tmp_path / "out").exists()
 
 
+def executed_at_once(job: Job, **_: object) -> Outcome:
+    """What an execution leaves, with a figure of one cell and no numbers."""
+    notebook = PAGE.notebook()
+    for cell in notebook.cells:
+        if cell.metadata.get("mystnb", {}).get("figure", {}).get("name") == "fig-measured-levels":
+            cell["outputs"] = [nbformat.v4.new_output("display_data", {"image/svg+xml": "<svg/>"})]
+    notebook.cells[0].source += f"\n{job.parameters['source']}"
+    nbformat.write(notebook, job.notebook)
+    job.records.touch()
+    job.stamp.touch()
+    return Outcome(job.page.name, 0.0)
+
+
+LATE = b"it was late. " * 1000
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["measure.ipynb", "measure.html", "measure.json", "measure.csv", "measure.log", "measure.failed.ipynb",
+     "measure.jsonl", "measure.stamp.json", "fig-measured-levels.svg", "standard-input.txt"],
+)  # fmt: skip
+def test_a_file_of_somebody_else_is_not_written_over(tmp_path: Path, monkeypatch, name: str) -> None:
+    monkeypatch.setattr(measuring, "execute", lambda *_, **__: pytest.fail("started"))
+    (tmp_path / name).write_text("{}", encoding="utf-8")
+    status, output = call("-", "-o", str(tmp_path), given=LATE)
+    assert status == 1 and f"a folder without {name}, or of an earlier run, is allowed" in output
+    assert len(output.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == [name] and (tmp_path / name).read_text() == "{}"
+
+
+def test_a_second_run_replaces_what_the_first_has_written_and_nothing_else(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(measuring, "execute", executed_at_once)
+    others = {"fig-mine.svg", "measure.txt", "notes.csv"}
+    for name in others:
+        (tmp_path / name).write_bytes(LATE)
+    own = {"measure.ipynb", "measure.html", "fig-measured-levels.svg"}
+    for source, kept in (("measure.txt", set()), ("-", {"standard-input.txt"}), ("-", {"standard-input.txt"})):
+        (tmp_path / "fig-measured-against.svg").unlink(missing_ok=True)
+        request = measuring.Request(source if source == "-" else str(tmp_path / source), tmp_path)
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(LATE)))
+        assert {path.name for path in measuring.measure(request)} == own
+        assert {path.name for path in tmp_path.iterdir()} == own | others | kept
+        (tmp_path / "fig-measured-against.svg").touch()  # as if that run had compared two texts
+    assert all((tmp_path / name).read_bytes() == LATE for name in others)
+    for source in ("measure.html", "standard-input.txt"):
+        with pytest.raises(ValueError, match="a text that is no result of an earlier run"):
+            measuring.measure(measuring.Request("-", tmp_path, against=str(tmp_path / source)))
+
+
+def test_standard_input_that_is_no_text_leaves_the_earlier_one(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(measuring, "execute", executed_at_once)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(LATE)))
+    measuring.measure(measuring.Request("-", tmp_path / "out"))
+    for folder, data in (("out", b"abc"), ("out", b"\xff" * 200), ("new", b"")):
+        before = sorted((tmp_path / folder).glob("*"))
+        status, output = call("-", "-o", str(tmp_path / folder), given=data)
+        assert status == 1 and "standard input" in output and sorted((tmp_path / folder).glob("*")) == before
+    assert (tmp_path / "out" / "standard-input.txt").read_bytes() == LATE and not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("option", ["source", "against", "model"])
+def test_the_home_of_nobody_is_refused_by_name(tmp_path: Path, option: str) -> None:
+    (tmp_path / "text.txt").write_bytes(LATE)
+    given = {"source": str(tmp_path / "text.txt"), option: "~nouser/x"}
+    with pytest.raises(ValueError, match="a known user is allowed, got '~nouser/x'"):
+        measuring.measure(measuring.Request(folder=tmp_path / "out", **given))
+
+
 @pytest.mark.parametrize("keeps", [True, False])
 def test_an_interruption_leaves_the_cells_that_have_run(tmp_path: Path, monkeypatch, keeps: bool) -> None:
     (tmp_path / "text.txt").write_text("it was late. " * 1000, encoding="utf-8")
@@ -176,4 +245,5 @@ def test_an_interruption_leaves_the_cells_that_have_run(tmp_path: Path, monkeypa
     status, output = call(str(tmp_path / "text.txt"), "-o", str(tmp_path / "out"))
     assert status == 130 and "what was finished is kept" in output
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"measure.failed.ipynb", "measure.html"}
+    assert call(str(tmp_path / "text.txt"), "-o", str(tmp_path / "out"))[0] == 130  # what it left is its own
     assert "<strong>finished</strong>" in (tmp_path / "out" / "measure.html").read_text(encoding="utf-8")

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from lib import ROOT
 from lib.batch.question import create
@@ -71,10 +72,22 @@ def test_nothing_that_exists_is_written_over(book: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("question", "title"),
+    [("pairs", "'Tis"), ("pairs", "- a"), ("pairs", "no"), ("pairs", "2024"), ("pairs", "Für – zwei"), ("no", "Pairs")],
+)
+def test_names_and_titles_are_texts_in_yaml(book: Path, question: str, title: str) -> None:
+    create(question, "two_point", title, root=book)
+    sweep = yaml.safe_load((book / "experiments" / question / "sweep.yml").read_text(encoding="utf-8"))
+    assert (sweep["name"], sweep["title"]) == (question, title)
+    assert f"# {title}\n" in (book / "notebooks" / "two_point" / f"{question}.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
     ("question", "part", "title", "message"),
     [
         ("Copied-Pairs", "two_point", "", "a name such as copied_words is allowed, got 'Copied-Pairs'"),
         ("../pairs", "two_point", "", "a name such as"),
+        ("class", "two_point", "", "a name that is no keyword of Python is allowed, got 'class'"),
         ("pairs", "three_point", "", "part: one of two_point is allowed, got 'three_point'"),
         ("pairs", "two_point", 'a """ b', "title: letters"),
     ],

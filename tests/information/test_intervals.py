@@ -72,4 +72,9 @@ def test_an_interval_is_written_as_asked_and_without_what_it_lacks() -> None:
     )
     assert f"{Interval(-1e-9, -1e-3, 0.0)}" == "-1e-09 [-0.001, 0]"
     assert str(UNKNOWN) == f"{UNKNOWN:+.2f}" == "–"
+    for form in "+|>8.2f|*^+9.1f|z<8.2f|=+8.1f| .3f|-z.1f|08.2f|#.3g|_>z9.1e|<<7.1f|.0%".split("|"):
+        assert f"{Interval(1.0, 0.0, 2.0):{form}}" == f"{1.0:{form}} [{0.0:{form}}, {2.0:{form}}]"
+    assert f"{Interval(-0.001, -0.02, 0.0):>6.1f}" == "   0.0 [   0.0,    0.0]"
+    with pytest.raises(ValueError, match=r"format specifier|format code"):
+        format(given, ">>>")
     assert Interval(0.5, -0.25, 1.0, form=".2f") == given != Interval(0.5, -0.25, math.nan)

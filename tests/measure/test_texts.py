@@ -29,6 +29,8 @@ def test_a_packed_file_is_the_text_that_it_packs(tmp_path: Path, suffix, pack):
     path = tmp_path / f"tale.txt{suffix}"
     path.write_bytes(pack(TALE.encode()))
     assert read_text(str(path)).documents == (TALE,)
+    loud = path.rename(tmp_path / path.name.upper())  # as some systems write suffixes
+    assert read_text(str(loud)).documents == read_text(str(tmp_path)).documents == (TALE,)
 
 
 def test_both_halves_of_a_character_are_one(tmp_path: Path):
@@ -40,6 +42,21 @@ def test_frames_of_zstandard_one_after_another_are_one_text(tmp_path: Path):
     path = tmp_path / "tale.txt.zst"
     path.write_bytes(zstandard.compress(TALE.encode()) + zstandard.compress(TALE.encode()))
     assert read_text(str(path)).documents == (TALE * 2,)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 2**16])
+def test_zstandard_that_is_cut_off_anywhere_is_refused(tmp_path: Path, monkeypatch, chunk):
+    monkeypatch.setattr("lib.processes.corpora.reading._CHUNK", chunk)
+    path, frame = tmp_path / "tale.txt.zst", zstandard.compress(TALE.encode())
+    skipped = b"\x50\x2a\x4d\x18\x02\x00\x00\x00no"  # a frame without text
+    whole = skipped + frame + frame + skipped
+    path.write_bytes(whole)
+    assert read_text(str(path)).documents == (TALE * 2,)
+    ends = {0, len(skipped), len(skipped + frame), len(skipped + frame + frame)}
+    for end in set(range(len(whole))) - ends:
+        path.write_bytes(whole[:end])
+        with pytest.raises(ValueError, match="cannot be decompressed: the file ends inside a frame"):
+            read_text(str(path))
 
 
 def test_lines_of_json_and_files_of_a_folder_are_documents(tmp_path: Path):
@@ -72,6 +89,7 @@ def test_lines_of_json_and_files_of_a_folder_are_documents(tmp_path: Path):
             r"line 1: no text under 'text'; there is \['body'\]; name another by --field",
         ),
         ("list.jsonl", b'["a"]\n', "there is list"),
+        ("deep.jsonl", b'{"text": "a"}\n' + b"[" * 100_000, r"deep\.jsonl, line 2: JSON that is nested less deeply"),
         ("half.jsonl", b'{"text": "a"}\n{"text": "a\\ud800b"}\n', "line 2: half a character .* under 'text'"),
     ],
 )
@@ -90,6 +108,8 @@ def test_what_is_not_there_and_a_folder_without_text_say_so(tmp_path: Path):
     for name in ("", " "):  # an empty variable of a shell is not the present folder
         with pytest.raises(ValueError, match="a file, a folder or the name of a corpus is allowed"):
             read_text(name)
+    with pytest.raises(ValueError, match=r"a known user is allowed, got '~nouser/x'"):
+        read_text("~nouser/x")
 
 
 def test_pieces_are_the_text_and_no_longer_than_twice_what_is_asked():

@@ -20,6 +20,7 @@ from lib.processes.corpora.catalogue import Bytes, Layout
 _DAMAGES = (
     lzma.LZMAError, zlib.error, EOFError, gzip.BadGzipFile, zipfile.BadZipFile, RuntimeError, zstandard.ZstdError,
 )  # fmt: skip
+_CHUNK = 2**16  # bytes
 _BLANK = re.compile(r"\n[ \t]*\n\s*")
 _WRAP = re.compile(r"[ \t]*\n[ \t]*")
 _SAMPLE = re.compile(r"^=+ SAMPLE \d+ =+$\n?", re.MULTILINE)
@@ -37,13 +38,14 @@ def content(path: Path, member: str | None = None, cut: Bytes | None = None) -> 
     nothing is unpacked to disk.
     """
     try:
-        if path.suffix == ".xz":
+        kind = path.suffix.lower()
+        if kind == ".xz":
             data = lzma.decompress(path.read_bytes())
-        elif path.suffix == ".gz":
+        elif kind == ".gz":
             data = gzip.decompress(path.read_bytes())
-        elif path.suffix == ".zst":
-            data = zstandard.ZstdDecompressor().stream_reader(path.read_bytes(), read_across_frames=True).read()
-        elif path.suffix in (".zip", ".whl"):
+        elif kind == ".zst":
+            data = _frames(path.read_bytes())
+        elif kind in (".zip", ".whl"):
             data = _member(path, member)
         else:
             data = path.read_bytes()
@@ -51,6 +53,22 @@ def content(path: Path, member: str | None = None, cut: Bytes | None = None) -> 
         # RuntimeError: an encrypted archive, or one packed in a way that Python does not know
         raise ValueError(f"{path} cannot be decompressed: {error}; pack it anew or fetch it again") from error
     return data if cut is None else data[cut[0] : cut[1]]
+
+
+def _frames(packed: bytes) -> bytes:
+    """All frames of Zstandard, joined; ``EOFError`` where the last is cut off, which a stream reader passes over."""
+    frame: zstandard.ZstdDecompressionObj | None = None
+    parts: list[bytes] = []
+    for start in range(0, len(packed), _CHUNK):  # what is left behind a frame is copied: at most a chunk
+        rest = packed[start : start + _CHUNK]
+        while rest:
+            if frame is None or frame.eof:
+                frame = zstandard.ZstdDecompressor().decompressobj()
+            parts.append(frame.decompress(rest))
+            rest = frame.unused_data if frame.eof else b""
+    if frame is not None and not frame.eof:
+        raise EOFError("the file ends inside a frame")
+    return b"".join(parts)
 
 
 def _member(path: Path, member: str | None) -> bytes:
