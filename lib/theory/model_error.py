@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lib.checks import checked_covariance, real_array, sum_tolerance
-from lib.processes.discrete.tables import block_lengths
-from lib.theory.gaussian_predictor import GaussianPredictor, above_logarithm
+from lib.processes.discrete.tables import block_lengths, divergence_terms
+from lib.theory.gaussian_predictor import GaussianPredictor
 from lib.theory.history import canonical_correlations
 
 Floats = NDArray[np.float64]
@@ -170,8 +170,7 @@ def markov_error_terms(
 def divergence(p: ArrayLike, q: ArrayLike) -> float:
     """Kullback-Leibler divergence sum p ln(p / q) of two distributions of one shape, in nats; inf where only q is 0.
 
-    Written as sum q h(p / q - 1), h(x) = (1 + x) ln(1 + x) - x = x^2 - (1 + x) (x - ln(1 + x)) >= 0, which keeps all
-    digits where p and q nearly agree.
+    A sum of terms >= 0, `divergence_terms`, none of which cancels: it keeps all digits where p and q nearly agree.
     Raises ValueError for different shapes; that both are distributions is for the caller to see to. O(size).
     """
     truth, model = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
@@ -180,16 +179,7 @@ def divergence(p: ArrayLike, q: ArrayLike) -> float:
     possible = model > 0.0
     if np.any(truth[~possible] > 0.0):
         return float("inf")
-    law, other = truth[possible], model[possible]
-    terms = other.copy()  # where p is 0
-    some = law > 0.0
-    difference = law[some] - other[some]
-    with np.errstate(over="ignore"):
-        excess = np.minimum(difference / other[some], 1.0)
-    near = difference * excess - law[some] * above_logarithm(law[some], other[some])
-    far = law[some] * (np.log(law[some]) - np.log(other[some])) - difference
-    terms[some] = np.maximum(np.where(np.abs(excess) < 0.5, near, far), 0.0)
-    return _sum(terms)
+    return _sum(divergence_terms(truth[possible], model[possible]))
 
 
 def _sum(terms: ArrayLike) -> float:

@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
 from lib.checks import generator, plain_array, real_number, whole_number
-
-_LARGEST_TABLE = 2**24  # sequences that `joint_distribution` enumerates
+from lib.processes.discrete.tables import enumerable_length
 
 
 class LaggedSum:
@@ -72,13 +71,8 @@ class LaggedSum:
 
     def joint_distribution(self, length: int) -> NDArray[np.float64]:
         """Probability of every sequence, shape (symbols,) * length. Plain enumeration, at most 2^24 sequences."""
-        steps = whole_number(length, "length", 1)
-        if steps > 24 or self.symbols**steps > _LARGEST_TABLE:
-            raise ValueError(
-                f"length: {self.symbols}^{steps} sequences are too many to enumerate, at most 2^24 are allowed"
-            )
         joint = np.ones(())
-        for known in range(steps):
+        for known in range(enumerable_length(length, self.symbols)):
             contexts = np.moveaxis(np.indices((self.symbols,) * known), 0, -1)
             joint = joint[..., None] * self.next_symbol_distribution(contexts)
         return joint

@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 
 from lib.checks import generator, real_array, sum_tolerance, whole_lags, whole_number
-from lib.processes.discrete.tables import block_lengths, information_of_deviation
+from lib.processes.discrete.tables import block_lengths, enumerable_length, information_of_deviation
 
-_LARGEST_TABLE = 2**24  # sequences that `joint_distribution` enumerates
 _BLOCK = 2**20  # uniform numbers held at a time while sampling
 
 
@@ -67,11 +66,8 @@ class MarkovChain:
 
     def joint_distribution(self, length: int) -> NDArray[np.float64]:
         """Probability of every sequence, shape (M,) * length. Plain enumeration, at most 2^24 sequences."""
-        steps, symbols = whole_number(length, "length", 1), self.initial.size
-        if symbols > 1 and (steps > 24 or symbols**steps > _LARGEST_TABLE):
-            raise ValueError(f"length: {symbols}^{steps} sequences are too many to enumerate, at most 2^24 are allowed")
         joint = self.initial.copy()
-        for _ in range(steps - 1):
+        for _ in range(enumerable_length(length, self.initial.size) - 1):
             joint = joint[..., None] * self.transition
         return joint
 

@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlog1py
 
-from lib.checks import plain_array, real_array, sum_tolerance
+from lib.checks import plain_array, real_array, sum_tolerance, whole_number
 
 # Below this |x|, (1 + x) ln(1 + x) - x cancels, and sixteen terms of its series reach the rounding of x.
 _SERIES_BELOW = 0.1
 _SERIES_TERMS = 16
 _UNIT = 2.0**511  # the product of the smallest normal numbers in it is the smallest normal number
+_LONGEST, _LARGEST = 24, 2**24  # symbols of a sequence of which all are enumerated, and how many they may be
 
 
 def information_of_deviation(deviation: ArrayLike, rows: ArrayLike, columns: ArrayLike) -> NDArray[np.float64]:
@@ -49,6 +50,21 @@ def information_of_table(table: ArrayLike) -> np.float64:
     return np.float64(information_of_deviation(joint - np.outer(rows, columns), rows, columns))
 
 
+def divergence_terms(p: ArrayLike, q: ArrayLike) -> NDArray[np.float64]:
+    """p ln(p / q) - p + q >= 0 cell by cell; over two distributions they sum to KL(p || q), in nats.
+
+    With x = p / q - 1 it is (p - q) ((1 + x) ln(1 + x) - x) / x: every digit is kept where p and q nearly agree, and
+    where either is next to nothing. p: numbers >= 0. q: numbers > 0, of the same shape. O(size).
+    """
+    law, other = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
+    difference = law - other
+    with np.errstate(over="ignore"):
+        relative = difference / other
+    beyond = np.isinf(relative)
+    logarithm = np.log(np.where(beyond, law, 1.0)) - np.log(np.where(beyond, other, 1.0))
+    return np.where(beyond, law * (logarithm - 1.0), difference * _excess(np.where(beyond, 0.0, relative)))
+
+
 def _excess(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """((1 + x) ln(1 + x) - x) / x for x >= -1; it has the sign of x and is x / 2 near zero."""
     bounded = np.maximum(x, -1.0)  # rounding may put an impossible pair a little below
@@ -59,6 +75,15 @@ def _excess(x: NDArray[np.float64]) -> NDArray[np.float64]:
         series = near * (1.0 / (k * (k - 1.0)) - series)
     far = np.where(small, 1.0, bounded)
     return np.where(small, series, xlog1py(1.0 + 1.0 / far, far) - 1.0)
+
+
+def enumerable_length(length: int, symbols: int) -> int:
+    """How long a sequence is of which every one is listed, symbols^length <= 2^24 of them; ValueError for more."""
+    steps = whole_number(length, "length", 1)
+    if steps > _LONGEST or symbols**steps > _LARGEST:
+        most = f"at most {_LONGEST} symbols and 2^24 sequences are allowed"
+        raise ValueError(f"length: {symbols}^{steps} sequences are too many to enumerate, {most}")
+    return steps
 
 
 def block_lengths(lengths: ArrayLike, splits: ArrayLike | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
