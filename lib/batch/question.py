@@ -32,13 +32,13 @@ def files_of(question: str, part: str, title: str) -> dict[str, str]:
 def create(question: str, part: str, title: str = "", root: Path = ROOT) -> list[Path]:
     """Write the files of a question that is not there yet, and return them; `_toc.yml` is left to its author.
 
-    question: a name of Python, no keyword; part: a folder of `notebooks`; title: of the chapter, default made of the
-    name. Raises ValueError for another name or part, and where one of the files exists: then nothing is written.
+    question: a name, no word of Python or YAML; part: a folder of `notebooks`; title: of the chapter, default made of
+    the name. Raises ValueError for another name or part, and where one of the files exists: then nothing is written.
     """
     if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", question):
         raise ValueError(f"question: a name such as copied_words is allowed, got {question!r}")
-    if keyword.iskeyword(question):
-        raise ValueError(f"question: a name that is no keyword of Python is allowed, got {question!r}")
+    if keyword.iskeyword(question) or yaml.safe_load(question) != question:  # `no` is no text there
+        raise ValueError(f"question: a name that is no word of Python or YAML is allowed, got {question!r}")
     parts = sorted(path.name for path in (root / "notebooks").iterdir() if path.is_dir())
     if part not in parts:
         raise ValueError(f"part: one of {', '.join(parts)} is allowed, got {part!r}")
