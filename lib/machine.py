@@ -66,18 +66,34 @@ def needs_scheduler(then: str) -> Iterator[None]:
         raise ConnectionError(f"the scheduler is gone; {then}") from gone
 
 
+def expanded(name: str | Path) -> Path:
+    """The path with ``~`` as the home of a user; ``ValueError`` if there is no such user."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:
+        told = f"a path that begins with ~ and a known user is allowed, got {str(name)!r}: {error}"
+        raise ValueError(told) from error
+
+
 def append_line(path: Path, line: str) -> None:
     """Add ``line``, with a line break, to a file in a single write, so that a kill leaves whole lines or one torn tail.
 
     A torn tail of an earlier process is cut off first: it never was a line. Where the system has file locks, writers
-    take turns, so that none takes the unfinished line of another for such a tail.
+    take turns, so that none takes the unfinished line of another for such a tail. Raises OSError, and leaves nothing of
+    the line, where not all of it could be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b", buffering=0) as file, locked(path):
         whole = _length_of_whole_lines(file)
         if whole < os.fstat(file.fileno()).st_size:
             file.truncate(whole)
-        file.write(f"{line}\n".encode())
+        left = f"{line}\n".encode()
+        try:
+            while left:  # a disk that fills up takes a part without an error, and has one for the rest
+                left = left[file.write(left) :]
+        except OSError:
+            file.truncate(whole)
+            raise
 
 
 def _length_of_whole_lines(file: IO[bytes]) -> int:

@@ -36,7 +36,7 @@ BELOW = {
 CYCLES = [{"lib.processes.gaussian.hierarchical", "lib.processes.gaussian.on_device"}]
 """A process makes its form on a device, and that is a form of the process: each names the other, one of them late."""
 
-FILES, LINES = 216, 32_437  # of lib; the lines are those of its Python files
+FILES, LINES = 216, 32_488  # of lib; the lines are those of its Python files
 ENTRIES, LONGEST, SHORT = 14, 320, 70
 LOOSE = 6  # files of lib that belong to no room
 EXCEPTIONS: dict[str, str] = {

@@ -34,7 +34,7 @@ def table_of_agents(runs: Mapping[Trained, Sequence[AgentRun]]) -> str:
         ("task", lambda trained: trained.task),
         ("agent", str),
         ("seeds", lambda trained: len(runs[trained])),
-        ("frames", lambda trained: f"{max(run.result['frames'][-1] for run in runs[trained]):,.0f}"),
+        ("frames", lambda trained: f"{max((run.result['frames'] or [0])[-1] for run in runs[trained]):,.0f}"),
         ("return where it learned", lambda trained: f"{mean_return(runs[trained], 'train'):.2f}"),
         ("return in the larger place", lambda trained: f"{mean_return(runs[trained], 'test'):.2f}"),
     )

@@ -99,9 +99,13 @@ def record_claims(jobs: list[Job], profile: str) -> list[Path]:
     """
     kept = []
     for job in jobs:
-        found = [record for record in read(job.records) if record["outcome"] != "fails"] if job.page.is_chapter else []
-        if found:
-            target = ROOT / "results" / "claims" / profile / f"{job.page.name.removeprefix('notebooks/')}.jsonl"
+        if not job.page.is_chapter:
+            continue
+        found = [record for record in read(job.records) if record["outcome"] != "fails"]
+        target = ROOT / "results" / "claims" / profile / f"{job.page.name.removeprefix('notebooks/')}.jsonl"
+        if not found:
+            target.unlink(missing_ok=True)
+        else:
             partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
             partial.unlink(missing_ok=True)
             for record in found:

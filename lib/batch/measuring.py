@@ -16,9 +16,9 @@ from markdown_it import MarkdownIt
 
 from lib.batch.execution import Job, execute
 from lib.batch.pages import Page
-from lib.machine import write_whole
+from lib.machine import expanded, write_whole
 from lib.measure.results import CSV, JSON, load
-from lib.measure.texts import PACKED, expanded, of_bytes, read_text
+from lib.measure.texts import PACKED, of_bytes, read_text
 
 PAGE = Page("notebooks/measure/measure_your_own")
 NOTEBOOK, HTML, INPUT = "measure.ipynb", "measure.html", "standard-input.txt"

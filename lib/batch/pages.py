@@ -110,8 +110,14 @@ def _hint(name: str, known: Mapping[str, Any] | list[str]) -> str:
 
 def table_of_contents() -> list[str]:
     """Page names in reading order, from `_toc.yml`."""
-    contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    return list(files_in(contents))
+    return list(files_in(_in_yaml(ROOT / "_toc.yml")))
+
+
+def _in_yaml(path: Path) -> Any:
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path.name}: YAML is allowed, got: {' '.join(str(error).split())}") from error
 
 
 def files_in(node: Any) -> Iterator[str]:
@@ -189,5 +195,5 @@ def profile_parameters(page: Page, profile: str) -> dict[str, Any]:
 
 
 def _profiles() -> dict[str, Any]:
-    profiles: dict[str, Any] = yaml.safe_load(PROFILES_FILE.read_text(encoding="utf-8"))
+    profiles: dict[str, Any] = _in_yaml(PROFILES_FILE)
     return profiles

@@ -33,7 +33,8 @@ def create(question: str, part: str, title: str = "", root: Path = ROOT) -> list
     """Write the files of a question that is not there yet, and return them; `_toc.yml` is left to its author.
 
     question: a name, no word of Python or YAML; part: a folder of `notebooks`; title: of the chapter, default made of
-    the name. Raises ValueError for another name or part, and where one of the files exists: then nothing is written.
+    the name. Raises ValueError for another name or part, and where one of the files exists, or a page of this name or
+    label: then nothing is written.
     """
     if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", question):
         raise ValueError(f"question: a name such as copied_words is allowed, got {question!r}")
@@ -46,7 +47,9 @@ def create(question: str, part: str, title: str = "", root: Path = ROOT) -> list
     if not re.fullmatch(r"[\w ,()'–-]+", title):
         raise ValueError(f"title: letters, digits, spaces and commas are allowed, got {title!r}")
     files = {root / name: text for name, text in files_of(question, part, title).items()}
-    pages = (root / "notebooks").glob(f"*/{question}.md")
+    label = re.compile(rf"^\({question.replace('_', '-')}\)=", re.MULTILINE)
+    every = [*(root / "notebooks").glob("*/*.md"), *(root / "book").glob("*.md")]
+    pages = [page for page in every if page.stem == question or label.search(page.read_text(encoding="utf-8"))]
     there = sorted({path.relative_to(root).as_posix() for path in [*filter(Path.exists, files), *pages]})
     if there:
         raise ValueError(f"question: a new name is allowed, {question!r} has {', '.join(there)}")

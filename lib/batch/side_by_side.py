@@ -26,7 +26,7 @@ from tqdm.auto import tqdm
 
 from lib.batch.execution import QUIET, Job, Outcome, clear_after, environment, execute, with_suffix
 from lib.report.records import keep_of_failed_page
-from lib.runs.endings import Terminated, end_with, terminable
+from lib.runs.endings import Terminated, end_with, in_one_line, terminable
 
 FORKS = sys.platform == "linux"  # on macOS a process that has loaded system libraries may not be forked
 SETTING = "BOOK_FORK"  # 0: every page loads its libraries itself
@@ -259,7 +259,13 @@ def _execute_and_send(job: Job, sender: Connection, parent: int, path: Sequence[
         try:
             with terminable():
                 end_with(parent)
-                sender.send(execute(job, kernel=kernel))
+                try:
+                    outcome = execute(job, kernel=kernel)
+                except OSError as error:  # a place where nothing can be written, or no more
+                    keep_of_failed_page(with_suffix(job.target, f".partial-{os.getpid()}.jsonl"), job.records)
+                    clear_after([job])
+                    outcome = Outcome(job.page.name, 0.0, str(error), in_one_line(error))
+                sender.send(outcome)
         except Terminated:
             sys.exit(128 + signal.SIGTERM)
 

@@ -20,6 +20,7 @@ from lib.information.documents.growth import scaling_exponent
 from lib.information.documents.windows import Windows
 from lib.information.estimators import ngram_entropy
 from lib.information.intervals import Interval
+from lib.machine import expanded
 from lib.measure import results
 from lib.measure.texts import Text
 from lib.models.pretrained.language_model import SMOLLM2, LanguageModel, load_smollm2, require_packages
@@ -48,7 +49,7 @@ def check_model(name: str, context: int = 0) -> None:
         require_packages("transformers", "gguf", "accelerate")
         model_file(*SMOLLM2)
         return
-    folder = Path(name).expanduser()
+    folder = expanded(name)
     if not folder.is_dir():
         raise ValueError(f"--model: a folder of a model, or smollm2, is allowed; there is no folder {name}")
     gguf = sorted(folder.glob("*.gguf"))
@@ -88,7 +89,7 @@ def load_model(name: str) -> LanguageModel:
     if name == "smollm2":
         return load_smollm2()
     check_model(name)
-    folder = Path(name).expanduser()
+    folder = expanded(name)
     transformers = require_packages("transformers")
     gguf = sorted(path.name for path in folder.glob("*.gguf"))
     packed = {"gguf_file": gguf[0]} if gguf and not list(folder.glob("*.safetensors")) else {}

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from lib import inputs
+from lib.machine import expanded
 from lib.processes import corpora
 from lib.processes.corpora import reading
 
@@ -81,14 +82,6 @@ def read_text(source: str, key: str = "text") -> Text:
 def of_bytes(data: bytes, name: str) -> Text:
     """A text in UTF-8 that is one document; ``ValueError`` as of `read_text`."""
     return _long_enough(Text(name, (reading.decode(data, name),)), name)
-
-
-def expanded(name: str) -> Path:
-    """The path with ``~`` as the home of a user; ``ValueError`` if there is no such user."""
-    try:
-        return Path(name).expanduser()
-    except RuntimeError as error:
-        raise ValueError(f"a path that begins with ~ and a known user is allowed, got {name!r}: {error}") from error
 
 
 def _long_enough(found: Text, source: str) -> Text:

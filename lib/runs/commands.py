@@ -12,11 +12,19 @@ from lib import ROOT
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which 1e-2 is a number too: version 1.1 wants it written 1.0e-2."""
+    """YAML in which 1e-2 is a number, and 010 and 1:30 are none; in version 1.1 these are 8 and 90."""
 
 
+_INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+_Loader.yaml_implicit_resolvers = {
+    first: [kind for kind in kinds if kind[0] not in (_INT, _FLOAT)]
+    for first, kinds in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(_INT, re.compile(r"[+-]?(?:0|[1-9][0-9_]*)$"), list("+-0123456789"))
 _Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)[eE][+-]?\d+$"), list("+-.0123456789")
+    _FLOAT,
+    re.compile(r"[+-]?(?:(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\.(?:inf|Inf|INF))$|\.(?:nan|NaN|NAN)$"),
+    list("+-.0123456789"),
 )
 
 
@@ -51,7 +59,7 @@ def values_of(assignments: tuple[str, ...]) -> dict[str, Any]:
 @click.option("--workers", default=None, type=click.IntRange(min=1), help="Runs at once here [default: one per core].")
 @click.option("--scheduler", default=None, metavar="ADDRESS", help="Send the runs to this Dask scheduler.")
 @click.option(
-    "--slurm", default=None, type=click.IntRange(min=1), metavar="JOBS", help="Start SLURM jobs of one worker."
+    "--slurm", default=None, type=click.IntRange(min=1), metavar="JOBS", help="Start SLURM jobs of one run at a time."
 )
 @click.option("--queue", default=None, help="SLURM partition.")
 @click.option("--account", default=None, help="SLURM account.")
@@ -86,6 +94,8 @@ def sweep(
         raise ValueError(f"--together makes one graph of updates on a GPU: --device cuda is needed, got {device}")
     if how["workers"] is not None and (how["together"] is not None or how["shard"] is not None):
         raise ValueError("--workers are processes: --together and --shard have one")
+    if how["workers"] is not None and (how["scheduler"] is not None or how["slurm"] is not None):
+        raise ValueError("--workers are processes of this machine: --scheduler and --slurm have their own")
     budget = None if how["budget"] is None else duration(how["budget"])  # before all records are read
     asked = values_of(where)
     experiment, store = Experiment(name), store_of(profile)

@@ -213,7 +213,8 @@ def run_on_cluster(
     """All runs as tasks of a Dask cluster; a run whose worker dies goes on elsewhere from its checkpoint.
 
     They begin in the order given. costs: forecast seconds by identity, for the bar. Raises ConnectionError when the
-    scheduler is gone for good; whatever was finished is kept.
+    scheduler is gone for good; whatever was finished is kept. ValueError for workers of several threads, in which runs
+    would change the settings by which torch rounds for each other.
     """
     from distributed import as_completed
 
@@ -228,6 +229,9 @@ def run_on_cluster(
         return outcome
     names = {run.identity: run for run in waiting}
     with needs_scheduler(THEN):
+        workers = client.scheduler_info().get("workers", {}).values()  # none of a client that was closed
+        if (most := max((worker["nthreads"] for worker in workers), default=1)) > 1:
+            raise ValueError(f"workers of one thread are allowed (dask worker --nthreads 1), got one of {most}")
         futures = [
             client.submit(execute, run, store, device, threads, key=task_key(run), pure=False, retries=RETRIES)
             for run in waiting
@@ -299,12 +303,17 @@ def client_of(address: str) -> Iterator[Any]:
 
 
 def slurm_cluster(jobs: int, **options: Any) -> Any:
-    """A SLURM cluster by dask-jobqueue with `jobs` jobs of one worker; without jobs it only has a script."""
+    """A SLURM cluster by dask-jobqueue with `jobs` jobs of one worker; without jobs it only has a script.
+
+    A worker does one run at a time, on all cores of its job: runs in threads of one process would change the settings
+    by which torch rounds for each other.
+    """
     from dask_jobqueue import SLURMCluster
 
     exports = [f"export {name}={value}" for name, value in KEEP_MEMORY.items()]
+    one_at_once = {"cores": 1, "processes": 1, "job_cpu": options.pop("cores", 1)}
     cluster = SLURMCluster(
-        processes=1, scheduler_options={"dashboard_address": DASHBOARD}, job_script_prologue=exports, **options
+        scheduler_options={"dashboard_address": DASHBOARD}, job_script_prologue=exports, **one_at_once, **options
     )
     if jobs:
         cluster.scale(jobs=jobs)

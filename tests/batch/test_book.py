@@ -177,6 +177,8 @@ def test_checks_that_fail_are_never_kept_for_later_builds(tmp_path: Path, monkey
     assert kept == tmp_path / "results" / "claims" / "laptop" / "some.jsonl"
     assert list(records.read(kept)) == [one for one in records.read(jobs[0].records) if one["part"] == "a"]
     assert [path.name for path in kept.parent.iterdir()] == ["some.jsonl"]
+    jobs[0].records.write_text("")  # a chapter that checks nothing any more
+    assert book.record_claims(jobs, "laptop") == [] and not kept.exists()
 
 
 def test_sphinx_reads_a_page_again_that_was_executed_again_with_the_same_key(make_page, tmp_path: Path) -> None:

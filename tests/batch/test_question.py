@@ -89,6 +89,8 @@ def test_names_and_titles_are_texts_in_yaml(book: Path, question: str, title: st
         ("../pairs", "two_point", "", "a name such as"),
         ("class", "two_point", "", "a name that is no word of Python or YAML is allowed, got 'class'"),
         ("no", "two_point", "", "a name that is no word of Python or YAML is allowed, got 'no'"),
+        ("scorecard", "two_point", "", r"a new name is allowed, 'scorecard' has book/scorecard\.md"),
+        ("erratum_5", "two_point", "", r"a new name is allowed, 'erratum_5' has book/errata\.md"),
         ("pairs", "three_point", "", "part: one of two_point is allowed, got 'three_point'"),
         ("pairs", "two_point", 'a """ b', "title: letters"),
     ],

@@ -47,6 +47,16 @@ def test_a_failing_notebook_leaves_its_copy_and_traceback_and_the_others_go_on(m
 
 
 @pytest.mark.usefixtures("forks")
+def test_a_place_that_cannot_be_written_is_told_in_a_line(make_page, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    pages = [job(make_page(f"page{i}", "print(1)"), tmp_path / "file" / "below") for i in range(2)]
+    outcomes = []
+    execute_all(pages, workers=2, report=outcomes.append)
+    assert len(outcomes) == 2
+    assert all(found.failed and found.reason.startswith("NotADirectoryError: ") for found in outcomes)
+
+
+@pytest.mark.usefixtures("forks")
 def test_pages_side_by_side_share_the_cores(make_page, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     count = "import os; print('threads', os.environ['OMP_NUM_THREADS'])"

@@ -128,6 +128,34 @@ def test_the_amplitude_is_positive_on_the_real_line_and_has_no_zeros() -> None:
         assert abs(law.zeros_of_amplitude(t)) < 0.01
 
 
+@given(st.floats(0.01, 0.97), st.floats(-np.pi, np.pi))
+@settings(max_examples=25)
+def test_what_leads_from_one_amplitude_to_the_one_before_stays_in_a_disc(modulus: float, angle: float) -> None:
+    """The proof that K_t has no zeros, t = 2 .. 8: moments M_m obey its recursion, and a_m lies within |A| of A."""
+    with mpmath.workdps(30):
+        z = modulus * mpmath.expjpi(angle / np.pi)
+        A = z / (1 - z)
+        M = [mpmath.beta(m + 1, A + 1) * mpmath.hyp2f1(A, m + 1, m + 2 + A, z) for m in range(9)]
+        for m in range(1, 8):
+            a = (m + 2) * z * (1 - M[m + 1] / M[m])
+            assert mpmath.almosteq(m * M[m - 1], (m + 1 + a) * M[m], 1e-20)
+            assert abs(a - A) < abs(A) and abs(m + 1 + a) > 0.5
+            before = z * (m + 1) * (1 + a) / (m + 1 + a)
+            assert mpmath.almosteq(before, (m + 1) * z * (1 - M[m] / M[m - 1]), 1e-18)
+            K = law.amplitude(z, m + 1)
+            assert mpmath.almosteq(K, (1 - z) ** (A - 2) * m * M[m - 1] / mpmath.gamma(1 + A), 1e-15)
+
+
+def test_the_disc_is_left_below_one() -> None:
+    """phi_n(a) = lambda n (1 + a) / (n + a) maps |a - A| <= |A| into itself from n = 1 on, and not for n = 1/2."""
+    turns = np.exp(2j * np.pi * np.arange(400) / 400)
+    z = 0.98 * np.exp(1j * np.linspace(-3.1, 3.1, 60))[:, None]
+    A = z / (1 - z)
+    a = A * (1 + turns)
+    reach = {n: np.abs(z * n * (1 + a) / (n + a) - A) / np.abs(A) for n in (0.5, 1, 2, 9)}
+    assert max(reach[n].max() for n in (1, 2, 9)) < 1 < reach[0.5].max()
+
+
 def test_the_winding_that_counts_zeros_is_that_of_the_amplitude() -> None:
     """The integral along the circle is K_t Gamma(1+A) (1-lambda)^(2-A): same phase at two points just inside."""
     for t, angle in ((2, 2.0), (4, 0.8)):

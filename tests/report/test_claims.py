@@ -17,6 +17,7 @@ import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lib import ROOT
 from lib.report import claims, records
 from lib.report.claims import ClaimFailed, check
 from lib.report.shown import anchor
@@ -392,6 +393,30 @@ def test_a_torn_last_line_is_left_out_and_cut_off_by_the_next_record(record_file
     assert len(list(records.read(record_file))) == 1
     check(KNOWN, 1.0, 1.0, 0.1, part="after")
     assert [record["part"] for record in records.read(record_file)] == ["", "after"]
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from lib.machine import append_line
+path = Path(sys.argv[1])
+append_line(path, "a" * 99)
+resource.setrlimit(resource.RLIMIT_FSIZE, (150, resource.RLIM_INFINITY))
+try:
+    append_line(path, "b" * 99)
+except OSError:
+    print("an error and", len(path.read_bytes()), "bytes")
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+append_line(path, "c" * 9)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there files have no limit")
+def test_a_line_that_does_not_fit_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    done = subprocess.run([sys.executable, "-c", FULL, str(path)], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "an error and 100 bytes\n"
+    assert path.read_text() == "a" * 99 + "\n" + "c" * 9 + "\n"
 
 
 def test_a_file_of_nothing_but_a_torn_line_starts_again(record_file: Path) -> None:

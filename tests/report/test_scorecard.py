@@ -205,6 +205,16 @@ def test_records_come_from_the_committed_folder_and_from_the_build(
     assert status(*load_records()) == "reduced"
 
 
+def test_records_of_a_page_that_is_no_longer_there_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scorecard, "COMMITTED", tmp_path / "committed")
+    write(tmp_path / "live" / "x.jsonl", record())
+    write(tmp_path / "live" / "old.jsonl", record(page="notebooks/two_point/old_name", outcome="differs", note="why"))
+    (left,) = load_records([tmp_path / "live"])
+    assert left["page"] == PAGE and status(left) == "holds"
+
+
 def write(path: Path, *made_up: records.Record) -> None:
     for entry in made_up:
         records.append(path, entry)

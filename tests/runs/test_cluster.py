@@ -15,6 +15,7 @@ import dask
 import psutil
 import pytest
 from click.testing import CliRunner
+from distributed import Client, LocalCluster
 
 from lib import ROOT
 from lib.batch import cli
@@ -179,6 +180,20 @@ def test_of_a_slurm_cluster_only_its_scheduler_is_within_reach_and_only_while_it
     arguments = ["sweep", "binary_sequences", "--profile", "smoke", "--dry-run", "--slurm", "2"]
     assert CliRunner().invoke(cli.main, arguments).exit_code == 0
     assert listening() <= before
+
+
+def test_a_worker_does_one_run_at_a_time(tmp_path, store):
+    """Settings by which torch rounds belong to a process: threads in it would change them for each other."""
+    with slurm_cluster(0, cores=4, memory="1GB") as cluster:
+        script = cluster.job_script()
+    assert "--nthreads 1 " in script and "#SBATCH --cpus-per-task=4" in script
+    with LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as several:
+        with (
+            Client(several) as client,
+            pytest.raises(ValueError, match="workers of one thread are allowed"),
+        ):
+            run_on_cluster(experiment(tmp_path).runs("smoke")[:1], store, client)
+    assert not list(tmp_path.rglob("*.json"))
 
 
 def test_a_run_for_a_gpu_on_a_worker_without_one_fails_with_one_line_and_its_log_is_named(tmp_path, store, monkeypatch):

@@ -20,6 +20,7 @@ from lib.information.documents.cluster import on_cluster
 from lib.information.documents.leave_out import LeftOut
 from lib.information.estimators import Estimator, entropy_from_sums, find_estimator
 from lib.information.two_point import checked_lags
+from lib.machine import expanded
 
 SIZE = 256  # values of a byte
 PIECE, LARGEST_PIECE = 1 << 25, 1 << 31  # bytes; a cell of a piece is counted in 32 bits
@@ -62,7 +63,7 @@ def file_information(
     piece and estimator; ``ConnectionError`` if the scheduler goes away. O(bytes) per lag.
     """
     rule = find_estimator(estimator)
-    place = Path(path).expanduser().absolute()
+    place = expanded(path).absolute()
     before = _state(place)
     length = before[0]
     if length < 2:

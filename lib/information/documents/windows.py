@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lib.checks import generator, plain_array, whole_number
 from lib.information.model_estimates import cyclic_shift
+from lib.machine import expanded
 
 Integers = NDArray[np.int64]
 Short = Literal["refuse", "skip"]
@@ -97,7 +98,7 @@ def file_windows(
     O(windows x length).
     """
     size, parts = whole_number(length, "length", 1), whole_number(per_document, "per_document", 1)
-    number, place = whole_number(documents, "documents", 1), Path(path).expanduser()
+    number, place = whole_number(documents, "documents", 1), expanded(path)
     if not place.is_file():
         raise ValueError(f"path: a file is needed, there is none at {place}")
     total = place.stat().st_size

@@ -97,6 +97,8 @@ def verify(names: Iterable[str] | None = None) -> Iterator[Outcome]:
             content_of(found, file, download=False)
         except FileNotFoundError:
             yield Outcome(found.name, file, "missing")
+        except OSError as error:
+            yield Outcome(found.name, file, "failed", str(error))
         except ValueError as error:
             yield Outcome(found.name, file, "wrong", str(error))
         else:

@@ -7,7 +7,6 @@ which knows the index or the mirror of this machine, asks for them.
 from __future__ import annotations
 
 import io
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from tqdm import tqdm
 from lib.machine import locked, write_whole
 from lib.processes.corpora.catalogue import Entry, Source, TextFile
 from lib.processes.corpora.places import CacheUnwritable, cache_folder, pooch, writing_to
-from lib.processes.corpora.reading import check, digest
+from lib.processes.corpora.reading import check
 
 CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 60.0
 ATTEMPTS = 3
@@ -49,35 +48,25 @@ class ResumingDownloader:
     changed, or that ignores ranges, sends everything, and everything is then taken from the start.
     """
 
-    def __init__(self, target: Path, checksum: str, progress: bool = True) -> None:
+    def __init__(self, target: Path, progress: bool = True) -> None:
         self.part = target.with_name(target.name + ".part")
         self.note = target.with_name(target.name + ".part.json")
         self.target = target
-        self.checksum = checksum
         self.progress = progress
 
     def __call__(self, url: str, output_file: Any, _pooch: Any = None, check_only: bool = False) -> bool | None:
         if check_only:
             return bool(requests.head(url, timeout=CONNECT_SECONDS, allow_redirects=True).ok)
-        with locked(self.target.parent):  # one download at a time, or two would write to the same partial file
-            if self._arrived():
-                shutil.copyfile(self.target, output_file)
-                return None
-            for attempt in range(ATTEMPTS):
-                try:
-                    self._continue(url)
-                    break
-                except Interrupted:
-                    if attempt == ATTEMPTS - 1:
-                        raise
-            self.note.unlink(missing_ok=True)
-            self.part.replace(output_file)
+        for attempt in range(ATTEMPTS):
+            try:
+                self._continue(url)
+                break
+            except Interrupted:
+                if attempt == ATTEMPTS - 1:
+                    raise
+        self.note.unlink(missing_ok=True)
+        self.part.replace(output_file)
         return None
-
-    def _arrived(self) -> bool:
-        """Whether another process has finished this download while this one waited for its turn."""
-        algorithm = self.checksum.partition(":")[0]
-        return self.target.is_file() and digest(self.target.read_bytes(), algorithm) == self.checksum
 
     def _continue(self, url: str) -> None:
         held, validator = self._held(url)
@@ -89,7 +78,7 @@ class ResumingDownloader:
         with requests.get(url, headers=headers, stream=True, timeout=(CONNECT_SECONDS, SILENCE_SECONDS)) as answer:
             if answer.status_code == 416:  # the partial file is complete, or longer than what the server has now
                 if _length(answer.headers.get("Content-Range", "")) != held:
-                    self.part.unlink()
+                    self.part.unlink(missing_ok=True)
                     raise Interrupted(f"{url}: the file on the server has changed")
                 return
             answer.raise_for_status()
@@ -116,7 +105,8 @@ class ResumingDownloader:
         write_whole(self.note, _Note(url=url, validator=validator).model_dump_json())
 
     def _store(self, url: str, answer: requests.Response, start: int) -> None:
-        expected = int(answer.headers["Content-Length"]) + start if "Content-Length" in answer.headers else None
+        length = answer.headers.get("Content-Length", "")
+        expected = int(length) + start if length.isdigit() else None
         bar = tqdm(
             total=expected, initial=start, unit="B", unit_scale=True, desc=self.target.name, disable=not self.progress
         )
@@ -144,15 +134,15 @@ def fetch_source(entry: Entry, source: Source, progress: bool = True) -> Path:
     """
     folder = cache_folder() / entry.name
     target = folder / source.file_name
-    if target.is_file() and (source.arrays or source.requirement):
-        return target
-    with writing_to(folder):
+    with writing_to(folder), locked(folder):  # one at a time, or two would write to the same partial file
+        if target.is_file() and (source.arrays or source.requirement):
+            return target
         if source.arrays is not None:
             assemble(source, target, progress)
         elif source.requirement is not None:
             pip_download(source, target)
         else:
-            downloader = ResumingDownloader(target, source.checksum, progress)
+            downloader = ResumingDownloader(target, progress)
             pooch().retrieve(source.url, source.checksum, fname=target.name, path=folder, downloader=downloader)
     return target
 

@@ -5,6 +5,7 @@ Files of pretrained models and images are found, checked and unpacked as texts a
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib.util
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lib import inputs
+from lib.machine import expanded
 from lib.processes.corpora import reading
 from lib.processes.corpora.catalogue import IMAGES, WEIGHTS, Bytes, Entry, Layout, Package, entries, entry, names
 from lib.processes.corpora.download import fetch_file
@@ -97,7 +99,7 @@ def load(name: str | Path, split: str | None = None, *, download: bool = True) -
     if not isinstance(name, str | Path) or not str(name):
         raise ValueError(f"corpus: a name of the catalogue or the path of a text file is allowed, got {name!r}")
     if name not in entries() and (isinstance(name, Path) or _looks_like_a_path(name)):
-        return _load_path(Path(name).expanduser(), split)
+        return _load_path(expanded(name), split)
     found = entry(str(name))
     if found.layout == WEIGHTS:
         raise ValueError(f"{found.name!r} is a pretrained model, not a text; lib.models.pretrained loads it")
@@ -119,8 +121,11 @@ def load(name: str | Path, split: str | None = None, *, download: bool = True) -
 
 
 def _looks_like_a_path(name: str) -> bool:
-    path = Path(name).expanduser()
-    return bool(path.suffix) or path.exists() or (len(path.parts) > 1 and path.parts[0] not in entries())
+    path = expanded(name)
+    there = False
+    with contextlib.suppress(OSError):  # a name too long for a file
+        there = path.exists()
+    return bool(path.suffix) or there or (len(path.parts) > 1 and path.parts[0] not in entries())
 
 
 def _load_path(path: Path, member: str | None) -> Corpus:
@@ -138,6 +143,8 @@ def _load_path(path: Path, member: str | None) -> Corpus:
             f"no file {path.name}{hint} Give the path of a text in UTF-8, plain, .xz, .gz or .zip, or a corpus: "
             f"{', '.join(names())}"
         )
+    if member is not None and path.suffix not in (".zip", ".whl"):
+        raise ValueError(f"split: {path.name} has none; a member of a .zip is allowed, got {member!r}")
     text = reading.decode(reading.content(path, member), str(path))
     if not text.strip():
         raise ValueError(f"{path} has no text in it")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lib import ROOT
+from lib.machine import expanded
 from lib.processes.corpora.catalogue import Entry, TextFile
 
 CANNOT_WRITE = {
@@ -30,7 +31,7 @@ def data_folders() -> list[Path]:
     """
     setting = os.environ.get("BOOK_DATA")
     if setting:
-        folder = Path(setting).expanduser()
+        folder = expanded(setting)
         if not folder.is_dir():
             raise ValueError(f"BOOK_DATA={setting!r} is not a folder; name one that holds a folder for each corpus")
         return [folder]
@@ -48,7 +49,7 @@ def cache_folder() -> Path:
     """Folder of downloads and trained vocabularies: ``BOOK_CACHE``, else the cache folder of the operating system."""
     setting = os.environ.get("BOOK_CACHE")
     if setting:
-        return Path(setting).expanduser()
+        return expanded(setting)
     return Path(pooch().os_cache("memory-of-sequence-models"))
 
 

@@ -91,13 +91,14 @@ def load_records(folders: Iterable[Path] | None = None) -> list[Record]:
     Default for ``folders``: the build under way, from the environment variable ``BOOK_RECORDS_DIR`` (folders separated
     as in ``PATH``). A missing folder holds no records. ``on_page`` says if the pages of ``folders`` hold the check;
     a check recorded earlier is not on a page that was made without the corpus it needs, and one that failed is on none.
-    ``older`` says that another code than the present one of its page made the record.
+    ``older`` says that another code than the present one of its page made the record. Records of a page that is no
+    longer there do not count.
     """
     if folders is None:
         folders = [Path(name) for name in os.environ.get("BOOK_RECORDS_DIR", "").split(os.pathsep) if name]
     live = record_files.load(folders)
     places = {(record["page"], record["anchor"]) for record in live if record["outcome"] != "fails"}
-    every = [*record_files.load([COMMITTED]), *live]
+    every = [one for one in (*record_files.load([COMMITTED]), *live) if (ROOT / f"{one['page']}.md").exists()]
     now = current_codes(frozenset(record["page"] for record in every))
     return [
         record

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.long_range_ising.clusters import couplings, simulate
+from lib.information import fit_power_law
 from lib.information.intervals import seed_mean
 from lib.report.verdicts import judge
 from lib.theory.ising import boltzmann_distribution, spin_configurations
@@ -67,6 +68,24 @@ def test_a_critical_point_is_refused_where_couplings_fall_too_fast(capsys: pytes
     assert judge("shen-statmech", change(1.5, 0.26), **rule) == "agrees"
     assert judge("shen-statmech", change(2.5, 0.75), **rule) == "differs"
     assert "no magnet" in capsys.readouterr().out
+
+
+def test_the_information_falls_more_steeply_below_the_critical_point_and_not_beside_itself(
+    capsys: pytest.CaptureFixture,
+) -> None:
+    """By the fits of the page: the same strength twice, or the stronger one first, does not pass for it."""
+    rule = {"at_least": 0, "part": "steeper below the critical point", "explanation": "no flatter"}
+    reach, random = np.array([2, 4, 8, 16, 32]), np.random.default_rng(5)
+
+    def exponents(strength: float) -> np.ndarray:
+        runs = [simulate(1.5, strength, 256, 100, random, correlations=True).correlation[reach] for _ in range(4)]
+        return np.array([fit_power_law(reach, c * np.arctanh(c) + 0.5 * np.log1p(-(c**2))).exponent for c in runs])
+
+    weak, critical = exponents(0.18), exponents(0.23)
+    assert judge("shen-statmech", seed_mean(weak - critical), **rule) == "agrees"
+    assert judge("shen-statmech", seed_mean(critical - weak), **rule) == "differs"
+    assert judge("shen-statmech", seed_mean(exponents(0.23) - critical), **rule) == "undecided"
+    assert "no flatter" in capsys.readouterr().out
 
 
 def test_bad_input_is_refused() -> None:

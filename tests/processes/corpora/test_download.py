@@ -9,6 +9,7 @@ import os
 import threading
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from lib.processes import corpora
-from lib.processes.corpora import catalogue, download, loading, model_files, places
+from lib.processes.corpora import catalogue, commands, download, loading, model_files, places
 
 TEXT = "".join(f" = Article {number} = \n \n some <unk> words of it . \n" for number in range(4000)).encode()
 
@@ -32,6 +33,7 @@ class Shelf:
         self.requests: list[tuple[str, str | None]] = []
         self.served = 0
         self.address = ""
+        self.length = ""  # what is said of it instead of the number of bytes
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -52,7 +54,7 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             return
         self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(data) - start))
+        self.send_header("Content-Length", shelf.length or str(len(data) - start))
         if start:
             self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
         if shelf.tag:
@@ -138,6 +140,22 @@ def test_a_download_is_checked_kept_and_not_asked_for_again(shelf, cache, monkey
     assert contents(cache) == ["text.txt"]
     corpora.load("made")
     assert len(shelf.requests) == 1
+
+
+def test_two_who_need_the_same_file_download_it_once(shelf, cache, monkeypatch):
+    shelf.files["/text.txt"] = TEXT
+    entry = simple_entry(monkeypatch, shelf.address + "/text.txt")
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda _: download.fetch_file(entry, entry.files["text.txt"], False), range(3)))
+    assert {path.read_bytes() for path, _ in found} == {TEXT}
+    assert len(shelf.requests) == 1 and contents(cache) == ["text.txt"]
+
+
+def test_a_length_that_is_no_number_is_unknown(shelf, cache, monkeypatch):
+    shelf.files["/text.txt"] = TEXT
+    shelf.length = f"{len(TEXT)}, {len(TEXT)}"
+    simple_entry(monkeypatch, shelf.address + "/text.txt")
+    assert corpora.load("made").text.encode() == TEXT
 
 
 def test_an_interrupted_download_continues_where_it_stopped(shelf, cache, monkeypatch):
@@ -316,6 +334,10 @@ def test_penn_treebank_and_gpt2_samples_come_as_plain_files(shelf, cache, monkey
     assert corpora.load("gpt2_samples", "conditional-t07").documents == ("one", "two", "three")
 
 
+def unreadable(*arguments: Any, **options: Any) -> None:
+    raise OSError("a broken disk")
+
+
 def test_fetch_and_verify_say_what_became_of_each_file(shelf, cache, monkeypatch):
     shelf.files["/text.txt"] = TEXT
     simple_entry(monkeypatch, shelf.address + "/text.txt")
@@ -325,6 +347,9 @@ def test_fetch_and_verify_say_what_became_of_each_file(shelf, cache, monkeypatch
     assert [outcome.message for outcome in corpora.fetch(["made/train"], progress=False)] == ["downloaded"]
     assert [outcome.message for outcome in corpora.fetch(["made"], progress=False)] == ["already here"]
     assert [outcome.status for outcome in corpora.verify(["made"])] == ["ok"]
+    with monkeypatch.context() as patch:
+        patch.setattr(commands, "content_of", unreadable)
+        assert [(one.status, one.message) for one in corpora.verify(["made"])] == [("failed", "a broken disk")]
     (cache / "made" / "text.txt").write_bytes(TEXT[:-1])
     outcomes = list(corpora.verify(["made"]))
     assert [outcome.status for outcome in outcomes] == ["wrong"] and "expected sha256" in outcomes[0].message

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from lib.processes import corpora
 from lib.processes.corpora import reading
 from lib.processes.corpora import tokens as encodings
+from lib.processes.corpora.places import cache_folder, data_folders
 from lib.processes.corpora.tokens import encode_bpe, encode_characters, encode_words, split_words
 
 texts = st.lists(st.text(max_size=60), min_size=1, max_size=5)
@@ -289,3 +290,26 @@ def test_the_head_of_a_corpus_has_the_asked_length(characters):
     corpus = corpora.Corpus("made", None, ("abc" * 5, "defg", "h" * 30), "made", "prose")
     head = corpus.head(characters)
     assert "".join(head.documents) == "".join(corpus.documents)[:characters]
+
+
+@pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
+def test_a_plain_file_has_no_splits(tmp_path, name):
+    data = b"words of a text\n"
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    assert corpora.load(str(tmp_path / name)).text == data.decode()
+    with pytest.raises(ValueError, match=rf"split: {name} has none; a member of a \.zip is allowed, got 'test'"):
+        corpora.load(str(tmp_path / name), "test")
+
+
+def test_names_that_no_file_can_have_are_refused(monkeypatch):
+    with pytest.raises(ValueError, match="unknown corpus"):
+        corpora.load("some words " * 40)
+    with pytest.raises(ValueError, match="a known user is allowed"):
+        corpora.load("~nobody-here/x.txt")
+    for setting, asked in (("BOOK_DATA", data_folders), ("BOOK_CACHE", cache_folder)):
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises(ValueError, match="a known user is allowed, got '~nobody-here'"),
+        ):
+            patch.setenv(setting, "~nobody-here")
+            asked()

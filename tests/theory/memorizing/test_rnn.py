@@ -181,6 +181,45 @@ def test_large_biases_leave_a_rank_of_one_more_than_the_inputs(width: int) -> No
         assert exact_rank_profile(states) == rank_profile_modulo(states)
 
 
+def independent(A: list[list[int]], B: list[int], b: list[int]) -> bool:
+    """Are the last states of three sequences that differ in the oldest of three inputs linearly independent?"""
+    inputs = np.array([[0, 1, 2], [1, 1, 2], [2, 1, 2]])[:, :, None]
+    return exact_rank(rnn_states(np.array(A), np.array(B)[:, None], np.array(b), inputs)[:, -1]) == 3
+
+
+def test_three_neurons_in_a_chain_do_not_memorise_three_sequences_and_four_do() -> None:
+    draws = np.random.default_rng(0).integers(-3, 4, (1000, 9)).tolist()
+    three = any(independent([[0, 0, 0], [p, 0, 0], [q, r, 0]], B, b) for p, q, r, *others in draws
+                for B, b in [(others[:3], others[3:])])  # fmt: skip
+    four = independent([[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]], [1, 0, 0, 0], [0, 0, 0, -1])
+    kept = independent([[1, 0, 0], [0, 0, 0], [1, 0, 0]], [1, 0, 0], [0, 1, -2])  # the first neuron feeds itself
+    arguments = {"outcome": "false", "erratum": 36, "printed": [True, True]}
+    claims.check("ngram-rnn", [three, four], [False, True], 0, **arguments)
+    assert kept
+    for refused in ([kept, four], [three, three]):
+        with pytest.raises(claims.ClaimFailed):
+            claims.check("ngram-rnn", refused, [False, True], 0, **arguments)
+
+
+def rank_without_window(sequences: np.ndarray) -> int:
+    """Of the features of as many neurons: one holds what was read as a number, ramps begin at all values but one."""
+    values = np.sort(sequences @ 10 ** np.arange(sequences.shape[1])[::-1])
+    A = np.zeros((len(values), len(values)), dtype=int)
+    A[:, 0] = 10
+    b = -np.insert(values[:-1], 0, 0)
+    return exact_rank(rnn_states(A, np.ones((len(values), 1), dtype=int), b, sequences[:, :, None])[:, -1])
+
+
+@given(st.sets(st.tuples(*[st.integers(1, 9)] * 3), min_size=2, max_size=12))
+@settings(max_examples=20)
+def test_without_a_window_as_many_neurons_as_sequences_are_enough(chosen: set[tuple[int, int, int]]) -> None:
+    different = np.array(sorted(chosen))
+    claims.check("ngram-rnn", rank_without_window(different), len(different), 0)
+    twice = np.concatenate([different, different[:1]])
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("ngram-rnn", rank_without_window(twice), len(twice), 0)
+
+
 def test_states_with_large_biases_are_affine_in_the_inputs() -> None:
     generator = np.random.default_rng(2)
     first, second = generator.integers(-20, 21, (2, 1, 3, 2))
