@@ -39,6 +39,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for folder in (source / "notebooks", source / "book", recorded, told):
         folder.mkdir(parents=True)
     monkeypatch.setattr(scorecard, "COMMITTED", recorded)
+    monkeypatch.setattr(scorecard, "ROOT", source)  # where the page of the records is
     monkeypatch.setattr(findings, "FOLDER", told)
     monkeypatch.setattr(findings.sentences, "__defaults__", (told,))
     monkeypatch.setattr(answer, "executed_folder", lambda profile: tmp_path / "executed")
