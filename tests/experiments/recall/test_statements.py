@@ -289,6 +289,10 @@ def test_denoise_is_learnt_by_screening():
     first = cell("rel_rnn", task="denoise", updates=9000, options={"select": "first"})
     found = statements.judge_denoise(runs(first, *lstm, goru))
     assert set(found.values()) == {"undecided"}
+    # and a network that stands still at both rates, three times as long as another that learns, differs
+    still = [cell("rel_rnn", task="denoise", updates=27000, rate=rate) for rate in (0.0002, 0.001)]
+    mem = cell("mem_rnn", task="denoise", success=[5000, 6000, 7000])
+    assert statements.judge_denoise(runs(*still, mem))["RelRNN denoises"] == "differs"
 
 
 @pytest.mark.parametrize(("accuracy", "would"), [(0.125, "would agree"), (0.9, "would differ")])
