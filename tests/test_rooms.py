@@ -36,9 +36,9 @@ BELOW = {
 CYCLES = [{"lib.processes.gaussian.hierarchical", "lib.processes.gaussian.on_device"}]
 """A process makes its form on a device, and that is a form of the process: each names the other, one of them late."""
 
-FILES, LINES = 216, 32_488  # of lib; the lines are those of its Python files
+FILES, LINES = 217, 32_534  # of lib; the lines are those of its Python files
 ENTRIES, LONGEST, SHORT = 14, 320, 70
-LOOSE = 6  # files of lib that belong to no room
+LOOSE = 7  # files of lib that belong to no room
 EXCEPTIONS: dict[str, str] = {
     "lib/batch/question.py": "fills in question.yml, its neighbour",
     "lib/processes/ngram/paper.py": "the rules as the paper prints them, to be compared with it",

@@ -1,7 +1,8 @@
 """When is an executed page still true? The key of what decides it, and the inputs that it noted while it ran.
 
-The key holds what is known before a page runs: text, parameters, profile, sources, claims, lock, interpreter. What the
-page then reads (`lib.inputs`) is kept with its execution, and looked at again when somebody asks whether it is done.
+The key holds what is known before a page runs: text, parameters, profile, sources, claims, lock, interpreter, packages
+as installed. What the page then reads (`lib.inputs`) is kept with its execution, and looked at again when somebody asks
+whether it is done.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import contextlib
 import hashlib
 import json
 import platform
+import re
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +37,21 @@ def digest(parts: Iterable[str | bytes]) -> str:
     return total.hexdigest()
 
 
+@cache
+def installed() -> tuple[str, ...]:
+    """Names and versions of the packages that `requirements.lock` names, as they are installed: "torch-2.13.0+cpu"."""
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    locked = {_plain(line.partition("==")[0]) for line in lock.splitlines() if "==" in line}
+    found = {path.stem for folder in map(Path, sys.path) if folder.is_dir() for path in folder.glob("*.dist-info")}
+    return tuple(sorted(name for name in found if _plain(name.rpartition("-")[0]) in locked))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name.strip().lower())
+
+
 def page_key(page: Page, profile: str, parameters: Mapping[str, Any]) -> str:
-    """What is known of an execution before it runs: text, parameters, profile, code, claims, lock, interpreter."""
+    """What is known of an execution before it runs: text, parameters, profile, code, claims, interpreter, packages."""
     parts: list[str | bytes] = [
         page.text,
         json.dumps(dict(parameters), sort_keys=True, default=str),
@@ -44,6 +60,7 @@ def page_key(page: Page, profile: str, parameters: Mapping[str, Any]) -> str:
         sources.digest(page.name),
         sources.digest_of(sources.files_below(ROOT / "book" / "claims"), ROOT),
         (ROOT / "requirements.lock").read_bytes(),
+        *installed(),
     ]
     return digest(parts)
 

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import jupytext
-import yaml
 from nbformat import NotebookNode
 
-from lib import ROOT
+from lib import ROOT, plain_yaml
 
 PROFILES_FILE = ROOT / "notebooks" / "profiles.yml"
 
@@ -115,9 +114,9 @@ def table_of_contents() -> list[str]:
 
 def _in_yaml(path: Path) -> Any:
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path.name}: YAML is allowed, got: {' '.join(str(error).split())}") from error
+        return plain_yaml.load(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path.name}: YAML is allowed, got a fault: {error}") from error
 
 
 def files_in(node: Any) -> Iterator[str]:
@@ -145,7 +144,7 @@ def executable_pages() -> list[Page]:
 def _has_kernel(text: str) -> bool:
     if not text.startswith("---"):
         return False
-    head = yaml.safe_load(text.split("---", 2)[1])
+    head = plain_yaml.load(text.split("---", 2)[1])
     return isinstance(head, dict) and "kernelspec" in head
 
 

@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import jinja2
-import yaml
 from jinja2.sandbox import SandboxedEnvironment
 
-from lib import ROOT, inputs
+from lib import ROOT, inputs, plain_yaml
 from lib.report.catalogue import Claim
 from lib.report.comparison import flat, recorded
 from lib.report.page import link
@@ -65,8 +64,8 @@ def _read(folder: Path) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for path in sorted(folder.glob("*.yml")):
         try:
-            table = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except yaml.YAMLError as error:
+            table = plain_yaml.load(path.read_text(encoding="utf-8"))
+        except ValueError as error:
             raise ValueError(f"{path.name} is not YAML: {error}") from error
         if not isinstance(table, dict):
             raise ValueError(f"{path.name}: expected claims with their sentences, found {type(table).__name__}")

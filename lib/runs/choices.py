@@ -6,7 +6,6 @@ meaning. A new parameter is a new field, whose default does what was done before
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -45,7 +44,7 @@ def default_faults(experiments: Sequence[Experiment], kept: Mapping[str, Any]) -
 
 def defaults(experiments: Sequence[Experiment]) -> dict[str, dict[str, Any]]:
     """Fields and defaults of the parameters of these experiments and of `FitSettings`, as the kept file has them."""
-    models = {one.name: importlib.import_module(one.module).Parameters for one in experiments}
+    models = {one.name: one.known_parameters for one in experiments}
     found = {}
     for owner, model in {**models, "FitSettings": FitSettings}.items():
         fields = dict(_fields(model))

@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import click
-import yaml
 
-from lib import ROOT
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML in which 1e-2 is a number, and 010 and 1:30 are none; in version 1.1 these are 8 and 90."""
-
-
-_INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
-_Loader.yaml_implicit_resolvers = {
-    first: [kind for kind in kinds if kind[0] not in (_INT, _FLOAT)]
-    for first, kinds in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(_INT, re.compile(r"[+-]?(?:0|[1-9][0-9_]*)$"), list("+-0123456789"))
-_Loader.add_implicit_resolver(
-    _FLOAT,
-    re.compile(r"[+-]?(?:(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\.(?:inf|Inf|INF))$|\.(?:nan|NaN|NAN)$"),
-    list("+-.0123456789"),
-)
+from lib import ROOT, plain_yaml
 
 
 def values_of(assignments: tuple[str, ...]) -> dict[str, Any]:
@@ -41,8 +22,8 @@ def values_of(assignments: tuple[str, ...]) -> dict[str, Any]:
         if name in given:
             raise ValueError(f"{name}: one value is allowed, got {name} twice, the second time as {text!r}")
         try:
-            given[name] = yaml.load(value, _Loader)
-        except (yaml.YAMLError, ValueError) as error:  # a date that does not exist is a ValueError
+            given[name] = plain_yaml.load(value)
+        except ValueError as error:
             raise ValueError(f"{name}: a value in YAML is allowed, got {value!r}") from error
     return given
 
@@ -96,6 +77,8 @@ def sweep(
         raise ValueError("--workers are processes: --together and --shard have one")
     if how["workers"] is not None and (how["scheduler"] is not None or how["slurm"] is not None):
         raise ValueError("--workers are processes of this machine: --scheduler and --slurm have their own")
+    if how["budget"] is not None and how["scheduler"] is not None:
+        raise ValueError("--budget needs to know how many run at once: --workers, --slurm and --shard say it")
     budget = None if how["budget"] is None else duration(how["budget"])  # before all records are read
     asked = values_of(where)
     experiment, store = Experiment(name), store_of(profile)
@@ -114,7 +97,8 @@ def sweep(
         click.echo(f"{len(missing)} of the others fit into {how['budget']} on {workers} at once")
     costs = {run.identity: costs[run.identity] for run in missing}
     if (total := sum(costs.values())) > 0:
-        click.echo(f"about {in_words(total)} of one core, {in_words(total / workers)} with {workers} at once")
+        side_by_side = "" if how["scheduler"] else f", {in_words(total / workers)} with {workers} at once"
+        click.echo(f"about {in_words(total)} of one core{side_by_side}")
     if dry_run:
         for run in missing:
             click.echo(f"{run}  {states[run.identity]}  {in_short(run)}")

@@ -14,15 +14,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from lib import ROOT, inputs
+from lib import ROOT, inputs, plain_yaml
 
 FOLDER = ROOT / "experiments"
 KEYS = {"name", "title", "source", "run", "version", "defaults", "families", "profiles", "fingerprint"}
 PROFILE_KEYS = {"set", "seeds", "grid"}
 FINGERPRINT_KEYS = {"set", "grid"}
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the compiled one, ten times as fast, is not everywhere
 
 
 @dataclass(frozen=True)
@@ -108,9 +105,10 @@ class Experiment:
         here = path.relative_to(folder).as_posix()
         inputs.note_definition(path)
         try:
-            content = _mapping(yaml.load(path.read_text(encoding="utf-8"), LOADER), here)
-        except yaml.YAMLError as error:
-            raise ValueError(f"{here}: YAML is allowed, got a fault: {' '.join(str(error).split())}") from None
+            content = plain_yaml.load(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{here}: YAML is allowed, got a fault: {error}") from None
+        content = _mapping(content, here)
         _only(content, KEYS, here)
         self.name = name
         missing = sorted({"title", "source", "run", "version", "profiles"} - set(content))
@@ -146,7 +144,7 @@ class Experiment:
             there = f"one of {', '.join(self.profiles)} is allowed" if self.profiles else "no profiles are defined"
             raise ValueError(f"profile of {self.name}: {there}, got {profile!r}")
         chosen = self.profiles[profile]
-        known = self._known_parameters()
+        known = self.known_parameters
         found: dict[str, Run] = {}
         for point, given in self.points(chosen):
             parameters = known.read(given, self.name).model_dump()
@@ -155,7 +153,9 @@ class Experiment:
                 found.setdefault(run.identity, run)  # grids may cross
         return list(found.values())
 
-    def _known_parameters(self) -> Any:
+    @property
+    def known_parameters(self) -> Any:
+        """The class `Parameters` of the module that does its runs. Raises ValueError where there is none."""
         module: Any = None
         if all(part.isidentifier() for part in self.module.split(".")):
             try:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +19,7 @@ import yaml
 from lib import ROOT, sources
 from lib.batch import book
 from lib.batch.execution import Job
-from lib.batch.identity import digest, page_key
+from lib.batch.identity import digest, installed, page_key
 from lib.batch.pages import Page, find_page
 from lib.batch.publish.address import colab_url, setup_cell
 from lib.batch.sphinx_pages import _changed_pages
@@ -158,8 +159,21 @@ def test_the_key_of_a_page_changes_with_all_that_its_numbers_depend_on(monkeypat
         patch.setattr("lib.sources.digest_of", lambda files, root: digest(["other claims"]))
         patch.setattr("lib.sources.digest", lambda page: sources_before)
         assert key != page_key(page, "smoke", {})
+    with monkeypatch.context() as patch:
+        other = tuple("torch-2.0.0" if name.startswith("torch-") else name for name in installed())
+        patch.setattr("lib.batch.identity.installed", lambda: other)
+        assert other != installed() and key != page_key(page, "smoke", {})
     monkeypatch.setattr("lib.sources.digest", lambda page: digest(["another lib"]))
     assert key != page_key(page, "smoke", {})
+
+
+def test_packages_are_those_of_the_environment_that_the_lock_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = {name for name in installed() if name.partition("-")[0] in ("torch", "jupyter_book", "PyYAML", "pyyaml")}
+    assert {name.partition("-")[2] for name in named} == {version(it) for it in ("torch", "jupyter-book", "PyYAML")}
+    installed.cache_clear()
+    monkeypatch.setattr("sys.path", [])
+    assert installed() == ()
+    installed.cache_clear()
 
 
 def test_checks_that_fail_are_never_kept_for_later_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

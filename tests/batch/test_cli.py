@@ -30,6 +30,7 @@ def call(*words: str) -> tuple[int, str]:
         (("run", "repetitive_sequences", "-p", "p=[0.1"), "Error: p: a value in YAML is allowed, got '[0.1'"),
         (("sweep", "binary_sequences", "--where", "width=[1"), "Error: width: a value in YAML is allowed, got '[1'"),
         (("sweep", "binary_sequences", "--where", "width=2020-13-45"), "Error: width: a value in YAML is allowed"),
+        (("sweep", "kerg-copy", "--scheduler", "127.0.0.1:1", "--budget", "2h"), "--budget needs to know how many run"),
         (("run", "all", "--profile", "huge"), "unknown profile 'huge'; there are: smoke, laptop, paper"),
         (("book", "--profile", "huge"), "unknown profile 'huge'"),
         (("data", "fetch", "wikitext3"), "wikitext2"),

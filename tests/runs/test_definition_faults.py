@@ -71,6 +71,11 @@ FAULTS = [
     (written(fingerprint={"grid": [{"needs": 3}]}), "grid: entry 1: needs: a text is allowed, got 3"),
     ("name: tiny\ntitle: [x\n", "YAML is allowed, got a fault:"),
     ("name: tiny\ntitle: a: b\n", "YAML is allowed, got a fault:"),
+    ("name: tiny\ntitle: x\ntitle: y\n", "YAML is allowed, got a fault: 'title' stands twice: line 3, column 1"),
+    (
+        written().replace("architecture: rnn", "architecture: rnn\n    architecture: lstm"),
+        "got a fault: 'architecture' stands twice: line 6",
+    ),
     ("- |\n  x\n\n'\nname: tiny\n'\n", "YAML is allowed, got a fault:"),
     ("'\n\nname: tiny\n\n'\n", "a mapping is allowed, got"),
 ]

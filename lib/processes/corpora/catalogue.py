@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from lib import plain_yaml
 
 Checksum = Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64}|sha1:[0-9a-f]{40}|md5:[0-9a-f]{32})$")]
 Layout = Literal["prose", "wrapped", "tokens", "samples", "weights", "images"]
@@ -149,8 +150,8 @@ def entries() -> dict[str, Entry]:
 def read(path: Path) -> dict[str, Entry]:
     """The entries of a catalogue; ``ValueError`` names file, entry and field of what is missing, unknown or wrong."""
     try:
-        given = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        given = plain_yaml.load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise ValueError(f"{path} cannot be read as YAML: {error}. `git checkout` brings the catalogue back") from error
     if not isinstance(given, dict):
         raise ValueError(f"{path}: entries by name are allowed, got {type(given).__name__}")

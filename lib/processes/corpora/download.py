@@ -21,7 +21,7 @@ from tqdm import tqdm
 from lib.machine import locked, write_whole
 from lib.processes.corpora.catalogue import Entry, Source, TextFile
 from lib.processes.corpora.places import CacheUnwritable, cache_folder, pooch, writing_to
-from lib.processes.corpora.reading import check
+from lib.processes.corpora.reading import check, digest
 
 CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 60.0
 ATTEMPTS = 3
@@ -135,7 +135,9 @@ def fetch_source(entry: Entry, source: Source, progress: bool = True) -> Path:
     folder = cache_folder() / entry.name
     target = folder / source.file_name
     with writing_to(folder), locked(folder):  # one at a time, or two would write to the same partial file
-        if target.is_file() and (source.arrays or source.requirement):
+        made = source.arrays is not None or source.requirement is not None
+        kind = source.checksum.partition(":")[0]
+        if made and target.is_file() and digest(target.read_bytes(), kind) == source.checksum:
             return target
         if source.arrays is not None:
             assemble(source, target, progress)

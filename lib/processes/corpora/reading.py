@@ -78,7 +78,10 @@ def _member(path: Path, member: str | None) -> bytes:
             member = files[0]
         if member not in files:
             raise ValueError(f"{path} has no single member {member!r} to read; it has {files}")
-        return archive.read(member)
+        try:
+            return archive.read(member)
+        except OSError as error:  # its table of contents points outside the file
+            raise zipfile.BadZipFile(f"{member}: {error}") from error
 
 
 def digest(data: bytes, algorithm: str = "sha256") -> str:

@@ -108,6 +108,9 @@ def test_raw_arrays_are_put_together_and_give_the_checksum_of_the_published_file
     files["/m/c"] = arrays["c"].tobytes()
     assert [outcome.message for outcome in corpora.fetch(["made/w.npz"], progress=False)] == ["downloaded"]
     assert [outcome.status for outcome in corpora.verify(["made"])] == ["ok"]
+    kept = model_file("made", "w.npz", download=False)
+    kept.write_bytes(kept.read_bytes()[:-1])  # cut off since
+    assert [outcome.status for outcome in corpora.fetch(["made"], progress=False)] == ["ok"]
     assert model_bytes("made", "w.npz", download=False) == buffer.getvalue()
     assert model_file("made", "w.npz", download=False).read_bytes() == buffer.getvalue()
 

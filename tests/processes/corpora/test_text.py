@@ -265,6 +265,18 @@ def test_what_is_no_text_is_answered_with_what_was_given_and_what_to_do(tmp_path
     assert corpora.load("novels/emma.txt").text.startswith("Emma")
 
 
+def test_an_archive_whose_table_of_contents_points_outside_it_is_damaged(tmp_path):
+    path = tmp_path / "moved.zip"
+    with zipfile.ZipFile(path, "w") as target:
+        target.writestr("a.txt", "text")
+    data = bytearray(path.read_bytes())
+    end = data.index(b"PK\5\6") + 16  # where the place of the table stands
+    data[end] += 5
+    path.write_bytes(bytes(data))
+    with pytest.raises(ValueError, match=r"moved\.zip cannot be decompressed: a\.txt: .*fetch it again"):
+        corpora.load(path)
+
+
 def test_an_encrypted_archive_is_refused_by_name(tmp_path):
     path = tmp_path / "locked.zip"
     with zipfile.ZipFile(path, "w") as target:
