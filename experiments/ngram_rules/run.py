@@ -1,4 +1,4 @@
-"""One network that learns the rules of an n-gram language by gradient descent (Nandakumar, Mi and Liu, Sec. 5)."""
+"""One network that learns the rules of an n-gram language by gradient descent (Nandakumar, Qu, Mi and Liu, Sec. 5)."""
 
 from __future__ import annotations
 

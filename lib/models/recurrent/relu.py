@@ -91,7 +91,7 @@ class _LinearRecurrence(torch.autograd.Function):  # type: ignore[misc]
 
 
 class ReluSSM(SequenceModel):
-    """y_t = C relu(h_t + b) with h_t = A h_{t-1} + B x_t and a trained embedding (Nandakumar, Mi and Liu, Def. 3.6).
+    """y_t = C relu(h_t + b), h_t = A h_{t-1} + B x_t and a trained embedding (Nandakumar, Qu, Mi and Liu, Def. 3.6).
 
     State: h, width numbers per layer; the definition has one layer, more are stacked. embedding: its size. initial,
     window: of A, as in `LinearStateLayer`. Embeddings start normal, B and C uniform in +-1/sqrt(inputs), as torch

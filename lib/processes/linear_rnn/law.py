@@ -161,7 +161,7 @@ class LinearRNN:
 
         z_0: the pole of Sigma(z) nearest to the origin, 1 / (spectral radius of M) unless that mode is hidden
         from Cov(x_t, x_0), as is one coupled by less than 1e-12 of the rest of M in units that balance M.
-        Infinite without poles; zero or negative if the process is not stable, and then I
+        Infinite without poles; zero or negative if a mode that is not hidden is not stable, and then I
         falls as a power of t or not at all. Cost O((m+d)^3). Source: Shen (2019), Sec. 4.1.
         """
         moduli = np.abs(self._visible_eigenvalues)

@@ -38,7 +38,7 @@ class NgramLanguage:
     contexts that only end sentences are no rules. padding: whether n - 1 marks `<start>` precede the first word, so
     that rules cover it too; without, words 1 .. n - 1 lie outside the rules. Raises ValueError for n < 1, an
     end or padding that is no bool, or a sentence shorter than n words without padding.
-    Source: Nandakumar, Mi and Liu, Def. 3.1-3.4.
+    Source: Nandakumar, Qu, Mi and Liu, Def. 3.1-3.4.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What App. B of Nandakumar, Mi and Liu prints: two templates, ten slots, one table; apostrophes as printed."""
+"""What App. B of Nandakumar, Qu, Mi and Liu prints: two templates, ten slots, one table; apostrophes as printed."""
 
 from __future__ import annotations
 

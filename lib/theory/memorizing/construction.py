@@ -1,6 +1,6 @@
 """State space models that memorise: N neurons for any N sequences and any N outputs (Prop. 4.5).
 
-Nandakumar, Mi and Liu, "State space models can express n-gram languages", Lemmas A.2-A.4 and Prop. 4.5.
+Nandakumar, Qu, Mi and Liu, "State space models can express n-gram languages", Lemmas A.2-A.4 and Prop. 4.5.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Theorem 4.1 end to end: a state space language model from the rules of an n-gram language.
 
-Nandakumar, Mi and Liu, Def. 3.5-4.2, Thm. 4.1 and 4.3, Prop. 4.4: embed words, memorise for every context of n - 1
+Nandakumar, Qu, Mi and Liu, Def. 3.5-4.2, Thm. 4.1 and 4.3, Prop. 4.4: embed words, memorise for every context of n - 1
 words the logarithms of a smoothed distribution, and apply a softmax. One neuron for each context.
 """
 

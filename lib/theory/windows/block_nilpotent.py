@@ -1,7 +1,7 @@
 """When a ReLU RNN has a finite window: block nilpotent matrices, acyclic networks, and what neither of them is.
 
 The network is h_t = relu(A h_{t-1} + B x_t + b). Its digraph has an arrow j -> i wherever A[i, j] is not zero.
-Nandakumar, Mi and Liu (2024) ask A to be block nilpotent (Def. A.6, Lemma A.7). That is enough. What decides is
+Nandakumar, Qu, Mi and Liu (2024) ask A to be block nilpotent (Def. A.6, Lemma A.7). That is enough. What decides is
 weaker: the window is finite for every B and b if and only if the digraph has no cycle, and then the longest
 window is the number of neurons on a longest path.
 """

@@ -1,6 +1,6 @@
 """How many inputs an SSM or an RNN sees: outputs, dependence on one old input, eigenvalues of a nilpotent matrix.
 
-State space model (Def. 3.6 of Nandakumar, Mi and Liu 2024): h_t = A h_{t-1} + B x_t, y_t = C relu(h_t + b).
+State space model (Def. 3.6 of Nandakumar, Qu, Mi and Liu 2024): h_t = A h_{t-1} + B x_t, y_t = C relu(h_t + b).
 Recurrent network (Def. A.5):                                h_t = relu(A h_{t-1} + B x_t + b), y_t = C h_t.
 A window of n means: y_t depends on x_{t-n+1}, ..., x_t only. Both start at h_0 = 0.
 
