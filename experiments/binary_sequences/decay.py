@@ -89,7 +89,8 @@ def compare_decay(
     Fig. 1(c). "precision": every point counts by the inverse of its sampling variance in ln I, from the groups.
 
     lags: (n,) rising whole numbers >= 1. curve: (n,) nats, of all sequences. groups: (g >= 3, n) nats, of disjoint
-    groups of these sequences. Raises ValueError for other shapes and for fewer than 5 points above the floor. O(g n).
+    groups of these sequences. Raises ValueError for other shapes, for fewer than 5 points above the floor, and where a
+    point is not above 0 without one of the groups. O(g n).
     """
     if weighting not in WEIGHTINGS:
         raise ValueError(f"weighting: one of {', '.join(WEIGHTINGS)} is allowed, got {weighting!r}")
@@ -100,6 +101,8 @@ def compare_decay(
             f"{used} points lie before the curve falls to {floor:g} nats; at least {FEWEST_POINTS} are needed"
         )
     steps, values, parts = steps[:used], values[:used], parts[:, :used]
+    if np.any(values <= 0) or np.any(_without_one(parts) <= 0):
+        raise ValueError("groups: information above 0, with any one of them left out, is needed")
     weights = lag_weights(steps) if weighting == "lags" else _precision(values, parts)
     replicates = _without_one(parts)
 
@@ -156,6 +159,8 @@ def lag_weights(lags: npt.ArrayLike) -> Floats:
     lags: (n,) rising whole numbers. A lag at equal distance of two goes to both by halves. O(n).
     """
     steps = np.asarray(lags, dtype=np.float64)
+    if steps.ndim != 1 or not steps.size:
+        raise ValueError(f"lags: one or more, (n,), are needed, got shape {steps.shape}")
     edges = np.concatenate([[steps[0] - 0.5], (steps[1:] + steps[:-1]) / 2, [steps[-1] + 0.5]])
     return np.asarray(np.diff(edges), dtype=np.float64)
 
@@ -209,9 +214,11 @@ def _checked(
 ) -> tuple[npt.NDArray[np.int64], Floats, Floats]:
     steps, values = np.asarray(lags), np.asarray(curve, dtype=np.float64)
     parts = np.asarray(groups, dtype=np.float64)
-    if steps.ndim != 1 or values.shape != steps.shape or parts.ndim != 2 or parts.shape[1:] != steps.shape:
+    shaped = steps.ndim == 1 and values.shape == steps.shape and parts.ndim == 2 and parts.shape[1:] == steps.shape
+    if not shaped or not steps.size:
         raise ValueError(
-            f"lags (n,), curve (n,) and groups (g, n) are needed; got {steps.shape}, {values.shape}, {parts.shape}"
+            f"lags (n,), curve (n,) and groups (g, n) with n >= 1 are needed; got {steps.shape}, {values.shape}, "
+            f"{parts.shape}"
         )
     if len(parts) < 3 or not (np.all(np.isfinite(values)) and np.all(np.isfinite(parts))):
         raise ValueError(f"groups: at least 3, of finite numbers, are needed; got {len(parts)}")
@@ -252,9 +259,13 @@ class GroupedCurve:
 
     @cached_property
     def comparisons(self) -> tuple[DecayComparison, ...]:
-        """Exponential against power law: all lags alike, and by precision. Empty for a curve at the floor too soon."""
+        """Exponential against power law: all lags alike, and by precision. Empty for a curve at the floor too soon.
+
+        Also where a group is all that lifts a point above 0.
+        """
         thinned = self.curve[self.group_lags - 1]
-        if points_before_floor(thinned) < FEWEST_POINTS:
+        used = points_before_floor(thinned)
+        if used < FEWEST_POINTS or np.any(_without_one(self.groups)[:, :used] <= 0):
             return ()
         return tuple(
             compare_decay(self.group_lags, thinned, self.groups, weighting=weighting) for weighting in WEIGHTINGS

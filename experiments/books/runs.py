@@ -74,6 +74,12 @@ class BookRun:
         return int(self.parameters["context"])
 
     @property
+    def state_between_halves(self) -> float:
+        """Numbers in the state after half of the context; a Transformer has as many again for the other half."""
+        whole = float(self.result["state_size"])
+        return whole / 2 if self.network.architecture == "transformer" else whole
+
+    @property
     def by_document(self) -> Floats:
         """NLL (documents, bins) in nats per token."""
         return np.array(self.result["by_document"], dtype=np.float64)

@@ -18,7 +18,7 @@ from lib.training.settings import FitSettings
 
 EXPERIMENT = "l2m-fig4"
 NAMES = catalogue.NAMES | {"gpt2": "GPT2"}
-EARLY = 16  # positions, which have the same distribution at every length
+EARLY = 16  # positions, which have the same distribution at every length from 64 on
 PUBLISHED_STEPS, PUBLISHED_BATCH = 500_000, 4  # L2M (2025), App. E
 _ORDER = {name: place for place, name in enumerate(SIZES)}
 

@@ -74,7 +74,8 @@ def memorise(z: Numbers, y: Numbers) -> TwoLayers:
     if len(z) == 0 or (z[1:] == z[:-1]).any():
         raise ValueError(f"z: one or more numbers, no two of them alike, are allowed, got {z.tolist()}")
     r, nothing = math.isqrt(len(z) - 1) + 1, 0 * z[0]
-    knots, values = [z[0] - 1], [np.full(2 * r, nothing)]
+    away = max((z[-1] - z[0]) / len(z), abs(z[0]) / 2**40) or 1 + nothing  # of the size of the gaps, and no rounding
+    knots, values = [z[0] - away], [np.full(2 * r, nothing)]
     for first in range(0, len(z), r):
         part = z[first : first + r]
         crossing = np.append((knots[-1] + part[0]) / 2, part[:-1])

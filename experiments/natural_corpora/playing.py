@@ -46,7 +46,7 @@ def lengths(letters: ArrayLike, count: int = 12, at: int = 100, seed: int = 0) -
     estimator = choice("estimator", "estimator", list(ESTIMATORS), "Grassberger 2003")
     settings = (length, estimator)
     lags = np.unique([*np.geomspace(1, LONGEST_LAG, count).round().astype(int), at])
-    pieces = [cut_pieces(symbols, size, 3)[1] if 3 * size <= symbols.size else symbols[:size] for size in sizes]
+    pieces = [cut_pieces(symbols, size, 3)[1] for size in sizes]
     values = np.array([[curves(piece, lags, name, seed) for name in ESTIMATORS.values()] for piece in pieces])
     # (lengths, estimators, curves, lags)
     grid = {"length": np.array(sizes)[:, None], "estimator": np.array(list(ESTIMATORS))}

@@ -73,6 +73,8 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
         )
     if chosen.start == "construction" and chosen.width != len(language.rules):
         raise ValueError(f"width: the construction has {len(language.rules)} neurons, one a rule, got {chosen.width}")
+    if chosen.start == "construction" and chosen.options.get("window") is not None:
+        raise ValueError(f"window: none is allowed with the construction, got {chosen.options['window']}")
     with torch.device("meta"):
         _network(chosen, 0)
     return chosen.model_dump()

@@ -28,6 +28,9 @@ TASKS = {"copy": CopyTask, "denoise": DenoiseTask}
 BUFFER = 10  # states that the networks with a relevant set keep besides it, where nothing is said
 WITH_SET = ("rel_rnn", "rel_lstm")
 TRAINED_EMBEDDING = ("rnn", "lstm")  # here they read one-hot vectors, as all others do
+READS_ITS_OUTPUT = (  # and so the gradient of the output of a step is that of all that it leaves behind
+    "rnn", "lstm", "relu_rnn", "orth_rnn", "exp_rnn", "goru", "mem_rnn", "mem_lstm", "rel_rnn", "rel_lstm",
+)  # fmt: skip
 TEST, TRANSFER, WATCHED = 3, 4, 5  # streams of random numbers
 
 
@@ -77,6 +80,8 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError("labels: shuffled ones need batches of at least 2 sequences")
     if any(multiple < 1 for multiple in chosen.transfer):
         raise ValueError(f"transfer: multiples of the delay from 1 are allowed, got {chosen.transfer}")
+    if chosen.gradients and chosen.architecture not in READS_ITS_OUTPUT:
+        raise ValueError(f"gradients: one of {', '.join(READS_ITS_OUTPUT)} is allowed, got {chosen.architecture}")
     model = _network(chosen, task_of(chosen), 0)
     if chosen.relevance and not readable(model):
         raise ValueError(

@@ -50,9 +50,17 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
     chosen = Parameters.read(parameters, "text_information")
     if not is_text(chosen.corpus):
         raise ValueError(f"corpus: a text is needed, {chosen.corpus!r} is a model")
-    unknown = sorted(set(chosen.leave_out) - set(corpora.entry(chosen.corpus).splits))
+    corpus = corpora.entry(chosen.corpus)
+    if corpus.default is not None:
+        raise ValueError(f"corpus: one whose parts are documents is needed, such as books, got {chosen.corpus!r}")
+    unknown = sorted(set(chosen.leave_out) - set(corpus.splits))
     if unknown:
         raise ValueError(f"leave_out: parts of {chosen.corpus} are allowed, got {', '.join(unknown)}")
+    documents = len(corpus.splits) if corpus.package is None else corpus.package.documents
+    if (measured := -(-(documents - len(chosen.leave_out)) // chosen.every)) < 3 * chosen.block:
+        raise ValueError(
+            f"every: at least {3 * chosen.block} documents are needed for block {chosen.block}, got {measured}"
+        )
     model = chosen.model
     if model.kind != "network" and (model.marker or model.merges):
         raise ValueError(f"model: marker and merges are of a network, got them for a {model.kind}")

@@ -68,6 +68,9 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"context: a {chosen.architecture} is trained on windows, so a number of tokens is allowed")
     if chosen.row <= chosen.largest_lag:
         raise ValueError(f"row: more than largest_lag = {chosen.largest_lag} is allowed, got {chosen.row}")
+    most = min(chosen.written, chosen.training) // chosen.largest_lag
+    if chosen.blocks % 2 or chosen.blocks > most:
+        raise ValueError(f"blocks: an even number from 2 to {most} is allowed, got {chosen.blocks}")
     return chosen.model_dump()
 
 

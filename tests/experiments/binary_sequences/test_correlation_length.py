@@ -7,6 +7,7 @@ import pytest
 
 from experiments.binary_sequences.decay import (
     WEIGHTINGS,
+    GroupedCurve,
     compare_decay,
     correlation_length,
     lag_weights,
@@ -133,6 +134,17 @@ def test_points_before_the_floor() -> None:
     assert points_before_floor([0.0]) == 0
 
 
+def test_a_point_that_one_group_alone_lifts_above_zero_is_not_fitted() -> None:
+    curve = 0.1 * np.exp(-THINNED / 100)
+    groups = np.tile(curve, (4, 1))
+    groups[0, 3], groups[1:, 3] = 4.3 * curve[3], -0.1 * curve[3]  # with the mean of before
+    with pytest.raises(ValueError, match="above 0, with any one of them left out"):
+        compare_decay(THINNED, curve, groups)
+    whole = np.interp(EVERY, THINNED, curve)
+    assert GroupedCurve(whole, THINNED, groups).comparisons == ()
+    assert len(GroupedCurve(whole, THINNED, np.tile(curve, (4, 1))).comparisons) == len(WEIGHTINGS)
+
+
 def test_bad_input_is_refused() -> None:
     curve = 0.1 * np.exp(-THINNED / 100)
     groups = np.tile(curve, (4, 1))
@@ -144,6 +156,10 @@ def test_bad_input_is_refused() -> None:
         compare_decay(THINNED, curve, groups[:2])
     with pytest.raises(ValueError, match="at least 5 are needed"):
         compare_decay(THINNED, curve * 1e-3, groups)
+    with pytest.raises(ValueError, match="n >= 1 are needed"):
+        compare_decay([], [], np.zeros((3, 0)))
+    with pytest.raises(ValueError, match="one or more"):
+        lag_weights([])
     with pytest.raises(ValueError, match="weighting"):
         compare_decay(THINNED, curve, groups, weighting="equal")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="both or neither"):

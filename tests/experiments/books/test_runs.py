@@ -35,6 +35,7 @@ from experiments.books.runs import (
 )
 from experiments.books.statements import Comparisons, ideal_gain, nearest_early, neighbours, printed_order, ranges
 from lib.information.intervals import Interval
+from lib.models import create
 from lib.report import claims
 from lib.report.verdicts import UNCONVERGED, UNMET
 from tests.experiments.books.fake_records import as_in_the_paper, diverged, falling, laptop, runs_of
@@ -80,6 +81,15 @@ def test_options_that_no_family_has_make_a_variant():
 def test_a_training_that_diverged_is_left_out():
     runs = trained_runs([diverged()])
     assert not runs[0].measured and of_networks(runs) == {}
+
+
+def test_half_of_the_context_fills_half_of_a_transformers_state_and_all_of_any_other():
+    for architecture, share in (("transformer", 0.5), ("mamba", 1.0), ("lstm", 1.0)):
+        model = create(architecture, 20, 32, 2)
+        run = trained_runs([diverged()])[0]
+        whole = {**run.result, "state_size": model.state_size(1024)}
+        run = replace(run, network=Network(architecture, 2, 32), result=whole)
+        assert run.state_between_halves == model.state_size(512) == share * model.state_size(1024)
 
 
 def test_positions_are_weighted_by_the_widths_of_their_bins():

@@ -69,6 +69,16 @@ def test_floats_are_memorised_up_to_rounding() -> None:
     assert model.neurons == 120
 
 
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e6, 1e15, 1e100])
+def test_floats_of_any_size_are_memorised_alike(scale: float) -> None:
+    random = np.random.default_rng(1)
+    z, y = scale * (1 + random.permutation(25) / 25), random.standard_normal(25)
+    np.testing.assert_allclose(memorise(z, y)(z), y, rtol=0, atol=1e-12)
+    for one in (0.0, scale, -scale):  # a single number, which has no gap
+        assert memorise(np.array([one]), np.array([3.0]))(np.array([one])) == pytest.approx(3.0, abs=1e-12)
+    np.testing.assert_allclose(memorise(np.array([1e16, 3e16]), np.ones(2))(np.array([1e16, 3e16])), 1.0)
+
+
 def test_whole_numbers_are_memorised_as_they_are() -> None:
     z, y = np.array([0, 1, 2, 3]), np.array([1.0, -1.0, 0.5, 2.0])
     np.testing.assert_allclose(memorise(z, y)(z), y, atol=1e-12)

@@ -34,6 +34,7 @@ def checked(**given):
         ({"architecture": "relu_rnn", "penalty": 0.1}, "penalty"),
         ({"architecture": "lstm", "start": "construction"}, "construction"),
         ({"start": "construction", "width": 64}, "145 neurons"),
+        ({"start": "construction", "options": {"window": 3}}, "window: none is allowed with the construction, got 3"),
         ({"options": {"initial": "normal"}}, "initial"),
         ({"fit": {"momentum": 0.9}}, "no such setting"),
         ({"speed": 1}, "speed"),

@@ -112,6 +112,7 @@ def test_shuffled_labels_are_those_of_another_sequence():
         ({"architecture": "lstm", "labels": "shuffled", "fit": {"batch": 1}}, "batches of at least 2"),
         ({"architecture": "rel_rnn", "options": {"select": "luck"}}, "select"),
         ({"architecture": "lstm", "delays": 3}, "delays"),
+        ({"architecture": "mamba", "gradients": True}, "gradients: one of rnn, .*rel_lstm is allowed, got mamba"),
     ],
 )
 def test_what_cannot_run_is_refused_before_it_starts(changes, message):

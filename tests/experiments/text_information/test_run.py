@@ -173,6 +173,8 @@ def test_splits_are_powers_of_two_with_room_for_the_opening():
         ({"corpus": "sot"}, "did you mean 'sotu'"),
         ({"leave_out": ["1790"]}, "leave_out"),
         ({"every": 1}, "every"),
+        ({"every": 60}, "every: at least 6 documents are needed for block 2, got 5"),
+        ({"corpus": "gpt2_samples", "leave_out": []}, "one whose parts are documents is needed"),
         ({"model": {"architecture": "transformer"}}, "model.row: a transformer has to be trained at every position"),
         ({"model": {"marker": True}}, "model.start: nothing comes before a marker"),
         ({"model": {"merges": -1}}, "merges"),

@@ -128,6 +128,8 @@ def test_only_models_with_positions_write_within_a_context(
         ({"architecture": "transformer"}, "context: a transformer is trained on windows"),
         ({"architecture": "lstm", "row": 40}, "row: more than largest_lag = 40"),
         ({"architecture": "lstm", "level": "sentence"}, "level"),
+        ({"architecture": "lstm", "blocks": 5}, r"blocks: an even number from 2 to \d+ is allowed, got 5"),
+        ({"architecture": "lstm", "blocks": 10_000}, "blocks: an even number .* got 10000"),
         ({"architecture": "lstm", "tested": 100_000}, None),
         ({"architecture": "lstm", "fit": {"rate": 1}}, "no such setting"),
     ],
