@@ -36,7 +36,7 @@ BELOW = {
 CYCLES = [{"lib.processes.gaussian.hierarchical", "lib.processes.gaussian.on_device"}]
 """A process makes its form on a device, and that is a form of the process: each names the other, one of them late."""
 
-FILES, LINES = 217, 32_534  # of lib; the lines are those of its Python files
+FILES, LINES = 225, 33_500  # of lib; the lines are those of its Python files; an architecture or a task is a file more
 ENTRIES, LONGEST, SHORT = 14, 320, 70
 LOOSE = 7  # files of lib that belong to no room
 EXCEPTIONS: dict[str, str] = {

@@ -84,6 +84,6 @@ def _said(
         )
         width, depth, nats = (options[index] for options, index in zip((WIDTHS, DEPTHS, NATS), place, strict=True))
         never = ", ".join(names[~fixed])
-        size = f"width {width}, {depth} layers, {nats:g} nats per number. Full at L = \n"
+        size = f"width {width}, {depth} layer{'s' * (depth != 1)}, {nats:g} nats per number. Full at L = \n"
         words[place] = f"{size}{', '.join(lengths)}; {never} never"
     return words.astype(str)

@@ -25,9 +25,8 @@ def curves(text: ArrayLike, lags: ArrayLike, estimator: str, seed: int = 0) -> N
     The floor is that of the whole text, raised as there are fewer pairs at a lag.
     """
     estimate = segmented_mutual_information(text, lags, estimator=estimator)
-    length = np.size(text)
-    fewer = length / pair_numbers(lags, [0, length])
-    floor = sampling_floor(text, seed=seed, estimator=estimator).mean() * fewer
+    pairs = pair_numbers(lags, [0, np.size(text)])
+    floor = sampling_floor(text, seed=seed, estimator=estimator, pairs=pairs).mean(axis=0)
     return np.stack([estimate, floor, estimate - floor])
 
 

@@ -8,6 +8,7 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
+from lib.report.figures import styles
 from lib.report.figures.interactive import Playable, chosen, logarithmic, readout, slider, told_apart
 from lib.theory.attention import forms
 from lib.theory.attention.uniform import log_magnitude
@@ -17,6 +18,7 @@ ANGLES = np.arange(0, 181, 30)  # degrees; below the real line all is the mirror
 ANCHOR = 100  # the time at which the printed power is drawn through the gradient
 LOWEST, HIGHEST = 1e-8, 1e8
 CURVES = ("gradient", "printed power", "proved power")
+LOOKS = tuple(styles(len(CURVES)))
 
 
 def eigenvalues() -> NDArray[np.complex128]:
@@ -24,7 +26,7 @@ def eigenvalues() -> NDArray[np.complex128]:
     return np.asarray(MODULI[:, None] * np.exp(1j * np.deg2rad(ANGLES)))
 
 
-def times(t: int, longest: int, count: int = 14) -> NDArray[np.int64]:
+def times(t: int, longest: int, count: int = 40) -> NDArray[np.int64]:
     """Times T = t + k, evenly on a logarithmic axis, the anchor, half of the longest and the longest among them."""
     spread = np.geomspace(t + 1, longest, count).round().astype(np.int64)
     return np.unique([*spread, ANCHOR, longest // 2, longest])
@@ -52,29 +54,37 @@ def disc(t: int = 2, longest: int = 10_000) -> Playable:
     words = [f"λ = {_named(x)}; \nexponent measured {m:.3f}, proved {p:.3f}, printed {e:.3f}".replace("-", "−")
              for x, m, p, e in zip(z.flat, *map(np.ravel, exponents), strict=True)]  # fmt: skip
     said = readout({**grid, "text": np.reshape(words, z.shape)}, *settings)
-    lines = chosen(gradients(t, longest), *settings).mark_line(clip=True, aria=False)
-    curves = lines.encode(
-        x=alt.X("T:Q", title="time T = t + k (steps)", **logarithmic(t, longest)),
-        y=alt.Y("size:Q", title="gradient |p(λ)|", **logarithmic(LOWEST, HIGHEST, ".0e")),
-        **told_apart("curve", CURVES),
-    )
+    at = {
+        "x": alt.X("T:Q", title="time T = t + k (steps)", **logarithmic(t, longest)),
+        "y": alt.Y("size:Q", title="gradient |p(λ)|", **logarithmic(LOWEST, HIGHEST, ".0e")),
+    }
+    exact, powers = (chosen(table, *settings) for table in gradients(t, longest))
+    points = exact.mark_point(clip=True, aria=False, size=22, filled=True, opacity=1)
+    lines = powers.mark_line(clip=True, aria=False).encode(**at, **told_apart("curve", CURVES[1:], LOOKS[1:]))
+    curves = alt.layer(lines, points.encode(**at, **told_apart("curve", CURVES[:1], points=True)))
     place = chosen({**grid, "x": z.real.round(4), "y": z.imag.round(4)}, *settings)
-    drawn = curves.properties(width=330, height=240)
+    own = dict.fromkeys(("color", "shape", "strokeDash"), "independent")  # points and lines have a legend each
+    drawn = curves.resolve_scale(**own).properties(width=330, height=240)
     return Playable(alt.concat(_map(place) + said, drawn, columns=2, bounds="flush", spacing=85), *settings)
 
 
-def gradients(t: int, longest: int) -> dict[str, Any]:
-    """The curves of all eigenvalues, a row for each point that can be seen: modulus, angle, curve, T and size."""
+def gradients(t: int, longest: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The gradient of all eigenvalues at all times, and the ends of both powers: modulus, angle, curve, T and size."""
     z, T = eigenvalues(), times(t, longest)
     exact = log_magnitude(z[..., None], t, T - t)  # (moduli, angles, times)
     anchor = exact[..., T == ANCHOR]
-    powers = [anchor + rate[..., None] * np.log(T / ANCHOR) for rate in (forms.printed_exponent(z), forms.exponent(z))]
-    logarithms = np.stack([exact, *powers])  # (curves, moduli, angles, times)
-    seen = np.broadcast_to(np.isin(T, T[[0, -1]]), logarithms.shape).copy()  # two points make a line of a power
-    seen[0] = True
-    rows = np.broadcast_arrays(np.array(CURVES)[:, None, None, None], MODULI[:, None, None], ANGLES[:, None], T)
-    size = np.exp(np.clip(logarithms, np.log(LOWEST) - 30, np.log(HIGHEST) + 300))
-    return dict(zip(("curve", "modulus", "angle", "T"), (row[seen] for row in rows), strict=True), size=size[seen])
+    ends = T[[0, -1]]  # two points make a line of a power
+    lines = [
+        anchor + rate[..., None] * np.log(ends / ANCHOR) for rate in (forms.printed_exponent(z), forms.exponent(z))
+    ]
+    grid = {"modulus": MODULI[:, None, None], "angle": ANGLES[:, None]}
+    names = np.array(CURVES)[:, None, None, None]
+    return {**grid, "curve": CURVES[0], "T": T, "size": np.exp(exact)}, {
+        **grid,
+        "curve": names[1:],
+        "T": ends,
+        "size": np.exp(lines),
+    }
 
 
 def _map(place: alt.Chart) -> alt.LayerChart:
@@ -101,4 +111,5 @@ def _map(place: alt.Chart) -> alt.LayerChart:
 
 
 def _named(z: complex) -> str:
-    return f"{z.real:.3g}" + (f" + {z.imag:.3g}i" if abs(z.imag) > 1e-9 else "")
+    real, imaginary = (round(part, 9) + 0.0 for part in (z.real, z.imag))  # + 0.0 takes the sign from a zero
+    return f"{real:.3g}" + (f" + {imaginary:.3g}i" if imaginary else "")

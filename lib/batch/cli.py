@@ -207,14 +207,17 @@ def _size(count: int | None) -> str:
 
 @data.command(name="list")
 def list_corpora() -> None:
-    """Every corpus and split, every file of a pretrained model, and where it was found."""
+    """Every corpus and split, every file of a pretrained model, where it was found, and on what terms it is."""
     from lib.processes import corpora
 
-    for row in corpora.list_table():
+    rows = corpora.list_table()
+    for row in rows:
         name = f"{row.name}/{row.split}" if row.split else row.name
         place = click.style(row.where, fg="green") if row.where else "not here"
         click.echo(f"{name:<44} {_size(row.bytes):>9}  {place}")
-    click.echo("\nFetch what is not here with: python -m lib data fetch NAME")
+    click.echo("\nFetch what is not here with: python -m lib data fetch NAME. Terms:")
+    for name, licence in {row.name: row.licence for row in rows}.items():
+        click.echo(f"  {name}: {licence}")
 
 
 @data.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +17,7 @@ from lib.measure.symbols import Symbols
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 BLOCKS = 32
-BLOCK = 101  # symbols that stay together where the floor is measured; a prime, or periodic text would keep its phase
+BLOCK = 101  # symbols that stay together where the floor is measured, about
 SHUFFLES = 4
 REPLICATES = 400
 LAGS = 48
@@ -53,7 +54,7 @@ class Curve:
 
     @property
     def band(self) -> tuple[Floats, Floats]:
-        """Ends of the 95 % intervals of `information`."""
+        """Ends of the 95 % intervals of `information`; of two symbols with little of it they hold about 80 %."""
         low, high = np.quantile(self.replicates, [0.025, 0.975], axis=0)
         return low + self.floor, high + self.floor
 
@@ -77,21 +78,20 @@ def blocks_of(length: int) -> int:
 
 
 def measure_curve(symbols: Symbols, lags: Integers, seed: int = 0, workers: int | None = None) -> Curve:
-    """The curve at these distances, its floor from rows of 101 symbols in random order, its spread by blocks.
+    """The curve at these distances, its floor from rows of about 101 symbols in random order, its spread by blocks.
 
-    The bias of the estimator goes as one over the number of pairs, and so does the floor with the distance. The noise
-    has three parts: the blocks, the spread of the floor from shuffle to shuffle, and 2 % of the floor. The bias of
-    dependent pairs is not that of shuffled ones: it differs by about floor excess/entropy, a part of the excess.
-    O(length + symbols^2) per lag.
+    The floor of a distance is that of as many pairs as it has. The noise has three parts: the blocks, the spread of the
+    floor from shuffle to shuffle, and 2 % of the floor. The bias of dependent pairs is not that of shuffled ones: it
+    differs by about floor excess/entropy, a part of the excess. O(length + symbols^2) per lag.
     """
     random = np.random.default_rng(seed)
     ids, length = symbols.ids, len(symbols)
     found = leave_blocks_out(ids, lags, symbols.offsets, blocks=blocks_of(length), estimator=ESTIMATOR, workers=workers)
-    share = length / pair_numbers(lags, symbols.offsets)
-    shuffled = sampling_floor(ids, SHUFFLES, random, ESTIMATOR, block=max(1, min(BLOCK, length // 10)))
-    floor = shuffled.mean() * share
+    numbers = pair_numbers(lags, symbols.offsets)
+    shuffled = sampling_floor(ids, SHUFFLES, random, ESTIMATOR, max(1, min(BLOCK, length // 10)), numbers)
+    floor = shuffled.mean(axis=0)
     replicates = found.replicates(REPLICATES, random) - floor
-    of_floor = share * np.hypot(shuffled.std(ddof=1) / np.sqrt(SHUFFLES), FLOOR_ERROR * abs(shuffled.mean()))
+    of_floor = np.hypot(shuffled.std(axis=0, ddof=1) / np.sqrt(SHUFFLES), FLOOR_ERROR * abs(floor))
     return Curve(lags, found.curve, floor, of_floor, replicates)
 
 
@@ -99,21 +99,30 @@ def drift(symbols: Symbols, seed: int = 0) -> Interval:
     """Information at any distance that slow change alone would give, nats: symbols shuffled within pieces of the text.
 
     Pairs of one piece (a document, or one of 32 stretches of equal length) whose order is lost tell of each other only
-    what the piece tells of both. Less the same of a text shuffled as a whole; the interval is Student's over shuffles.
-    A tail that lies at this level may be change of subject and nothing more. O(length) per shuffle.
+    what the piece tells of both, if none is a symbol with itself: each is paired with the next of its piece, the last
+    with the first. Less the same of a text shuffled as a whole; the interval is Student's over shuffles. A tail that
+    lies at this level may be change of subject and nothing more. O(length) per shuffle.
     """
     random = np.random.default_rng(seed)
-    ids, length = symbols.ids, len(symbols)
+    length = len(symbols)
     documents = len(symbols.offsets) - 1
     borders = symbols.offsets if documents >= BLOCKS else np.linspace(0, length, blocks_of(length) + 1).astype(int)
-    found = []
-    for _ in range(SHUFFLES):
-        moved = ids.copy()
-        for start, stop in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
-            random.shuffle(moved[start:stop])
-        found.append(pair_information(ids, moved, symbols.kept, ESTIMATOR))
-    values = np.array(found) - sampling_floor(ids, SHUFFLES, random, ESTIMATOR, block=1)
+    whole = np.array([0, length])
+    values = [_shuffled(symbols, borders, random) - _shuffled(symbols, whole, random) for _ in range(SHUFFLES)]
     return seed_mean(values)
+
+
+def _shuffled(symbols: Symbols, borders: Integers, random: np.random.Generator) -> float:
+    """Information of neighbours where the order within every piece is lost, nats; pieces of one symbol have none."""
+    first = symbols.ids.copy()
+    for start, stop in itertools.pairwise(borders.tolist()):
+        random.shuffle(first[start:stop])
+    filled = borders[:-1][np.diff(borders) > 0]
+    second = np.roll(first, -1)
+    second[np.append(filled[1:], len(first)) - 1] = first[filled]
+    lengths = np.diff(borders)
+    paired = np.repeat(lengths > 1, lengths)
+    return pair_information(first[paired], second[paired], symbols.kept, ESTIMATOR)
 
 
 def halves(symbols: Symbols, lags: Integers, seed: int = 0) -> Interval:
@@ -131,10 +140,11 @@ def halves(symbols: Symbols, lags: Integers, seed: int = 0) -> Interval:
         part = Symbols(symbols.level, half, inside, symbols.kinds, symbols.kept, symbols.covered)
         near = lags[lags < np.diff(inside).max()]
         near = near[near * blocks_of(len(half)) <= len(half)]
+        near = near[pair_numbers(near, inside) >= len(half) // blocks_of(len(half)) + 2]  # as in `distances`
         if not near.size:
             return UNKNOWN
         parts.append(measure_curve(part, near, seed).replicates.mean(axis=1))
     if any(part.mean() <= 2 * part.std() for part in parts):
         return UNKNOWN
-    first, second = (np.log(np.maximum(part, np.finfo(float).tiny)) for part in parts)
+    first, second = (np.log(np.where(part > 0, part, np.nan)) for part in parts)
     return percentiles(float(np.log(parts[0].mean() / parts[1].mean())), first - second, form="+.2f")

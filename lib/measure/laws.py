@@ -124,6 +124,8 @@ def _decided(curve: Curve, start: int, last: int) -> Reading | None:
     if far < DECADE * near:
         told = f"a power law holds from {near} to {far}, which is less than a decade"
         return Reading("too short to say", told, (near, far))
+    if power.value.low <= 0:
+        return Reading("neither", f"from {near} to {far} the curve may as well be level", (near, far))
     told = "the curve is within its noise and a tenth of the law, in the mean over distances"
     return Reading("power law", told, (near, far), None, power.value, power.amplitude)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from lib import ROOT, plain_yaml
 
@@ -28,6 +29,9 @@ def values_of(assignments: tuple[str, ...]) -> dict[str, Any]:
     return given
 
 
+OF_A_JOB = ("queue", "account", "walltime", "memory", "cores")
+
+
 @click.command()
 @click.argument("name")
 @click.option("--profile", default="laptop", show_default=True, help="Which grid of the experiment.")
@@ -49,12 +53,14 @@ def values_of(assignments: tuple[str, ...]) -> dict[str, Any]:
 @click.option("--cores", default=1, show_default=True, type=click.IntRange(min=1), help="Of a SLURM job.")
 @click.option("--shard", default=None, metavar="I/N", help="Do part I of N in this process, without a scheduler.")
 @click.option("--device", default="cpu", show_default=True, type=click.Choice(["cpu", "cuda"]), help="Where to train.")
-@click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Of each run.")
+@click.option(
+    "--threads", default=None, type=click.IntRange(min=1), help="Of each run [default: 1; with --slurm its cores]."
+)
 @click.option("--together", default=None, type=click.IntRange(min=1), help="Runs whose updates are one CUDA graph.")
 @click.option("--budget", default=None, metavar="TIME", help="Only what fits into 2h or 90m, by the forecast.")
-@click.option("--dry-run", is_flag=True, help="List the runs, and the SLURM script, without starting anything.")
+@click.option("--dry-run", is_flag=True, help="List the runs that are not done, and the SLURM script; start nothing.")
 def sweep(
-    name: str, profile: str, where: tuple[str, ...], device: str, threads: int, dry_run: bool, **how: Any
+    name: str, profile: str, where: tuple[str, ...], device: str, threads: int | None, dry_run: bool, **how: Any
 ) -> None:
     """Do all runs of the experiment NAME that are not done yet.
 
@@ -77,6 +83,11 @@ def sweep(
         raise ValueError("--workers are processes: --together and --shard have one")
     if how["workers"] is not None and (how["scheduler"] is not None or how["slurm"] is not None):
         raise ValueError("--workers are processes of this machine: --scheduler and --slurm have their own")
+    source = click.get_current_context().get_parameter_source
+    given = [f"--{name}" for name in OF_A_JOB if source(name) is ParameterSource.COMMANDLINE]
+    if how["slurm"] is None and given:
+        raise ValueError(f"{', '.join(given)}: allowed with --slurm, whose jobs these describe")
+    threads = threads or (how["cores"] if how["slurm"] else 1)
     if how["budget"] is not None and how["scheduler"] is not None:
         raise ValueError("--budget needs to know how many run at once: --workers, --slurm and --shard say it")
     budget = None if how["budget"] is None else duration(how["budget"])  # before all records are read
@@ -138,16 +149,9 @@ def _sweep(runs: list[Any], store: Any, device: str, threads: int, how: dict[str
 
 
 def _slurm(jobs: int, how: dict[str, Any]) -> Any:
-    from lib.runs.sweep import slurm_cluster
+    from lib.runs.slurm import slurm_cluster
 
-    return slurm_cluster(
-        jobs,
-        queue=how["queue"],
-        account=how["account"],
-        walltime=how["walltime"],
-        memory=how["memory"],
-        cores=how["cores"],
-    )
+    return slurm_cluster(jobs, **{name: how[name] for name in OF_A_JOB})
 
 
 def _report(outcome: Any) -> None:

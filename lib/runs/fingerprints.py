@@ -79,6 +79,8 @@ class Check:
         renew = f"`python -m lib fingerprint {name} --write`"
         if now < self.version:
             return [f"{name}: {self.experiment.where} has version {now}, and the kept fingerprint is of {self.version}"]
+        if not self.version:
+            return [f"{name}: no fingerprint is kept yet: {renew} makes it"]
         if now > self.version:
             return [f"{name}: the kept fingerprint is of version {self.version}, not of {now}: {renew} makes it anew"]
         faults = [f"{name}: {line}" for line in self.changed]

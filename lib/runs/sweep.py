@@ -300,21 +300,3 @@ def client_of(address: str) -> Iterator[Any]:
         raise ConnectionError(f"no scheduler answers at {address}: {error}") from error
     with client:
         yield client
-
-
-def slurm_cluster(jobs: int, **options: Any) -> Any:
-    """A SLURM cluster by dask-jobqueue with `jobs` jobs of one worker; without jobs it only has a script.
-
-    A worker does one run at a time, on all cores of its job: runs in threads of one process would change the settings
-    by which torch rounds for each other.
-    """
-    from dask_jobqueue import SLURMCluster
-
-    exports = [f"export {name}={value}" for name, value in KEEP_MEMORY.items()]
-    one_at_once = {"cores": 1, "processes": 1, "job_cpu": options.pop("cores", 1)}
-    cluster = SLURMCluster(
-        scheduler_options={"dashboard_address": DASHBOARD}, job_script_prologue=exports, **one_at_once, **options
-    )
-    if jobs:
-        cluster.scale(jobs=jobs)
-    return cluster

@@ -26,10 +26,13 @@ def save_checkpoint(
 ) -> None:
     """Write all of it under a temporary name, then rename: a kill leaves the old file or the new one.
 
-    tensors: by name. progress, configuration: what JSON can hold.
+    tensors: by name; complex ones are written as pairs of real numbers, since the file format has no complex128.
+    progress, configuration: what JSON can hold.
     """
-    on_cpu = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
+    pairs = {name: torch.view_as_real(one.resolve_conj()) for name, one in tensors.items() if one.is_complex()}
+    on_cpu = {name: tensor.detach().to("cpu").contiguous() for name, tensor in {**tensors, **pairs}.items()}
     header = {"format": FORMAT, "progress": _json(progress), "configuration": _json(configuration)}
+    header |= {"complex": _json(sorted(pairs))} if pairs else {}
     header["checksum"] = _checksum(on_cpu, header)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
@@ -57,9 +60,13 @@ def load_checkpoint(path: Path, configuration: Mapping[str, Any]) -> tuple[dict[
         raise CheckpointError(f"{path} is corrupt: its checksum does not fit; remove it to start again")
     found, wanted = json.loads(header["configuration"]), json.loads(_json(configuration))
     if found != wanted:
-        keys = sorted(key for key in found.keys() | wanted.keys() if found.get(key) != wanted.get(key))
-        differences = "; ".join(f"{key}: {found.get(key)!r} there, {wanted.get(key)!r} asked for" for key in keys)
-        raise CheckpointError(f"{path} belongs to another configuration ({differences})")
+        every = sorted(found.keys() | wanted.keys())  # an entry that is None is not one that is missing
+        keys = [key for key in every if (key in found, found.get(key)) != (key in wanted, wanted.get(key))]
+        there, asked = ([repr(side[key]) if key in side else "no entry" for key in keys] for side in (found, wanted))
+        told = [f"{key}: {a} there, {b} asked for" for key, a, b in zip(keys, there, asked, strict=True)]
+        raise CheckpointError(f"{path} belongs to another configuration ({'; '.join(told)})")
+    for name in json.loads(header.get("complex", "[]")):
+        tensors[name] = torch.view_as_complex(tensors[name])
     return tensors, json.loads(header["progress"])
 
 

@@ -33,7 +33,7 @@ class LevenbergMarquardt:
     g_i is the gradient of the loss of sequence i. Near the optimum F, the empirical Fisher matrix, is the Hessian of
     the mean loss (Amari 1998, Natural gradient works efficiently in learning). The damping mu, from 0.01, falls to a
     third after a step that gained more than 0.7 of what the quadratic form promised, doubles below 0.3, and below 0.1
-    the step is taken back and mu grows fourfold (Marquardt 1963).
+    the step is taken back and mu grows fourfold (Marquardt 1963). Where no mu up to 1e6 gains, it is again what it was.
     sequences: tokens (n, length), all from one distribution, first token given. Raises ValueError for networks that are
     not a plain stack of `VanillaRNN`, `LSTM` or `ReluRNN` layers or have fixed parameters, other arrays, and a damping
     not above 0 or above 1e6. Nothing is drawn at random. Cost per step: a parallel pass forward and back, n P^2
@@ -58,7 +58,7 @@ class LevenbergMarquardt:
         scale = np.sqrt(np.maximum(fisher.diagonal(), 1e-12 * max(fisher.diagonal().max(), 1e-300)))
         fisher /= np.outer(scale, scale)
         slope = gradient / scale
-        before = torch.nn.utils.parameters_to_vector(parameters).detach()
+        before, begun = torch.nn.utils.parameters_to_vector(parameters).detach(), self.damping
         while self.damping <= MOST:
             try:
                 move = damped_solution(fisher, self.damping, slope)
@@ -75,6 +75,7 @@ class LevenbergMarquardt:
                 return loss, True
             self.damping *= 4
         torch.nn.utils.vector_to_parameters(before, parameters)
+        self.damping = min(begun, MOST)  # above it no later step, not even of another network, would be tried
         return loss, False
 
     def loss(self, model: Any) -> float:

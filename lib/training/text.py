@@ -153,8 +153,8 @@ def text_loss(
 ) -> float:
     """Mean of -ln Q(x_t | x_<t) over a text (length,) cut into `rows` pieces, nats per token, the state carried along.
 
-    window: tokens that are read at once, which with `Onwards` changes nothing but memory. What is left behind
-    the last whole window is not scored.
+    window: tokens that are read at once. Pieces are of whole windows, and what is left of the text behind the last one
+    is not scored. With `Onwards`, windows that leave pieces of the same length differ in nothing but memory.
     """
     tokens = sequences_of_tokens(plain_array(text, "text")[None], "text", None)[0]
     pieces = _rows_of(tokens, whole_number(rows, "rows", 1), whole_number(window, "window", 1), "text")

@@ -142,3 +142,60 @@ def test_distances_end_where_blocks_and_documents_do():
     assert distances(symbols(np.zeros((1, 3200), dtype=int)), 1000).max() <= 3200 // blocks_of(3200)
     rows = symbols(np.zeros((100, 50), dtype=int))
     assert distances(rows, 1000).max() <= 45  # a tenth of the pairs is left
+
+
+def unequal(kinds, documents, longest, seed):
+    """Independent words by Zipf's law in documents of 2 to `longest`: there is nothing to be found at any distance."""
+    random = np.random.default_rng(seed)
+    lengths = random.integers(2, longest + 1, size=documents)
+    chances = 1 / np.arange(1, kinds + 1)
+    ids = random.choice(kinds, size=lengths.sum(), p=chances / chances.sum()).astype(np.uint16)
+    return Symbols("word", ids, np.append(0, np.cumsum(lengths)), kinds, kinds, 1.0)
+
+
+def test_the_floor_is_that_of_as_many_pairs_however_few_a_cell_has():
+    given = unequal(1500, 3000, 79, 0)
+    curve = measure_curve(given, distances(given, 1000))
+    assert curve.lags.max() > 40 and curve.information[-1] > 0.2  # nearly all of it floor
+    assert np.all(np.abs(curve.excess) < np.maximum(4 * curve.noise, 0.05 * curve.information))
+
+
+@pytest.mark.parametrize("width", [80, 100, 101, 102, 202])
+def test_no_period_of_the_text_is_taken_for_its_floor(width):
+    random = np.random.default_rng(width)
+    records = np.tile(np.repeat(np.arange(1, 11), width // 10 + 1)[:width], (30_000 // width, 1))
+    records[:, width // 2] = random.integers(1, 11, size=len(records))
+    records[:, -1] = 0  # the end of a line
+    flat = symbols(records.reshape(1, -1))
+    assert np.all(measure_curve(flat, np.array([1, 5])).floor < 0.03)  # of 2.3 nats; runs of a symbol leave this much
+
+
+@pytest.mark.parametrize("longest", [2, 5, 50])
+def test_no_symbol_of_a_short_document_is_paired_with_itself(longest):
+    random = np.random.default_rng(longest)
+    lengths = random.integers(1, longest + 1, size=60_000 // (longest + 1))
+    ids = random.integers(20, size=lengths.sum()).astype(np.uint8)
+    assert abs(drift(Symbols("word", ids, np.append(0, np.cumsum(lengths)), 20, 20, 1.0)).value) < 0.01
+
+
+def test_a_half_with_the_stump_of_a_long_document_has_a_curve():
+    random = np.random.default_rng(0)
+    lengths = np.append(3000, random.integers(20, 60, size=74))
+    ids = random.integers(3, size=lengths.sum()).astype(np.uint8)
+    given = Symbols("character", ids, np.append(0, np.cumsum(lengths)), 3, 3, 1.0)
+    assert np.isnan(halves(given, distances(given, 1000)).value)  # nothing is above the floor, and no error
+
+
+def test_a_half_that_may_have_nothing_has_no_interval():
+    lags = np.arange(1, 9)
+    for seed in range(6):
+        found = halves(symbols(np.hstack([chain(0.9, 10_000, seed), chain(0.522, 10_000, seed + 9)])), lags)
+        assert np.isnan(found.value) or np.isnan(found.high) or found.high < 50
+
+
+@pytest.mark.parametrize(("exponent", "level"), [(0.03, True), (0.15, False)])
+def test_a_power_law_that_may_be_level_is_none(exponent, level):
+    wave = 1 + 0.03 * np.sin(np.log(LAGS))  # by which one half of the distances falls and the other hardly does
+    found = read_curve(made(0.1 * wave * LAGS**-exponent, noise=0.001), 10**6)
+    assert (found.verdict, found.exponent is None) == (("neither", True) if level else ("power law", False))
+    assert level == ("may as well be level" in found.reason)

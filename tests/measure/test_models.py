@@ -8,6 +8,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 
 from lib.measure import models, results
 from lib.measure.texts import Text
@@ -116,6 +119,24 @@ def test_a_folder_that_is_whole_passes_the_check_and_none_is_none(tmp_path: Path
         models.check_model(str(tmp_path / "nothing"))
 
 
+@pytest.mark.parametrize("scaling", [1.0, 8.0])
+def test_a_model_that_rescales_its_logits_is_refused_when_it_is_loaded(tmp_path: Path, scaling: float):
+    transformers = pytest.importorskip("transformers")
+    words = {"a": 0, "b": 1, "<s>": 2}
+    tokenizer = Tokenizer(WordLevel(words, unk_token="<s>"))
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>").save_pretrained(tmp_path)
+    sizes = {"vocab_size": 3, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "pad_token_id": 2, "bos_token_id": 2}
+    config = transformers.GraniteConfig(**sizes, **heads, initializer_range=1.0, logits_scaling=scaling)
+    torch.manual_seed(0)
+    transformers.GraniteForCausalLM(config).save_pretrained(tmp_path)
+    if scaling == 1.0:
+        assert models.load_model(str(tmp_path)).vocabulary == 3
+    else:
+        with pytest.raises(ValueError, match="got GraniteForCausalLM, which changes its logits"):
+            models.load_model(str(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("configuration", "expected"),
     [
@@ -139,3 +160,29 @@ def test_a_folder_that_is_whole_passes_the_check_and_none_is_none(tmp_path: Path
 )  # fmt: skip
 def test_what_a_state_holds_is_read_from_the_configuration(configuration, expected):
     assert models.numbers_held(SimpleNamespace(num_hidden_layers=2, **configuration), 100) == expected
+
+
+def test_the_heads_of_falcon_share_their_keys():
+    falcon = SimpleNamespace(
+        num_hidden_layers=2, model_type="falcon", num_attention_heads=8, hidden_size=64, multi_query=True,
+        new_decoder_architecture=False,
+    )  # fmt: skip
+    assert models.numbers_held(falcon, 7) == 2 * 2 * 8 * 7
+    falcon.multi_query = False
+    assert models.numbers_held(falcon, 7) == 2 * 2 * 64 * 7
+
+
+@pytest.mark.parametrize(
+    ("configuration", "expected"),
+    [
+        ({"model_type": "gpt2"}, "cache per token"),
+        ({"model_type": "mistral", "sliding_window": 4096}, "window"),  # which no length here fills
+        ({"model_type": "gemma", "sliding_window": 4, "layer_types": ["full_attention", "sliding_attention"]},
+         "cache per token"),  # half of it
+        ({"model_type": "mamba", "intermediate_size": 8, "state_size": 4, "conv_kernel": 4}, "fixed state"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("lengths", [[4], [4, 8, 16]])
+def test_how_a_state_grows_is_read_from_the_configuration_at_any_length(configuration, expected, lengths):
+    config = SimpleNamespace(num_hidden_layers=2, num_attention_heads=2, hidden_size=8, **configuration)
+    assert models._state(config, np.array(lengths), np.ones(len(lengths)), None).kind == expected

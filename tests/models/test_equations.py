@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import cont2discrete
 
+from lib.models import create
 from lib.models.attention.linear import (
     CHUNK,
     SYSTEM,
@@ -16,6 +19,7 @@ from lib.models.attention.linear import (
     LinearTransformer,
     TTTLinearMixer,
     causal_products,
+    unit_lower_solution,
 )
 from lib.models.attention.patterns import Strided
 from lib.models.attention.transformer import Attention
@@ -24,6 +28,7 @@ from lib.models.recurrent.basic import LSTMLayer
 from lib.models.state_space.diagonal import DiagonalMixer
 from lib.models.state_space.mamba import MambaMixer
 from lib.models.state_space.mamba2 import Mamba2Mixer
+from lib.training.settings import forward_pass
 
 
 def inputs(time: int, width: int) -> torch.Tensor:
@@ -150,6 +155,42 @@ def test_fast_weights_take_the_gradient_step_that_autograd_finds() -> None:
     _, state = mixer.step(x[:, 0], type(mixer.initial_state(1))(before))
     torch.testing.assert_close(state.weights, before - gradient)
     torch.testing.assert_close(k.norm(dim=-1), torch.ones(2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_unit_lower_systems_of_any_precision_are_solved(dtype: Any) -> None:
+    random = torch.Generator().manual_seed(0)
+    matrix, right = torch.randint(-2, 3, (2, 5, 5), generator=random), torch.randint(-2, 3, (2, 5, 3), generator=random)
+    found = unit_lower_solution(matrix.to(dtype), right.to(dtype))
+    exact = torch.linalg.inv(matrix.double().tril(-1) + torch.eye(5).double()) @ right.double()
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.double(), exact, rtol=2 * torch.finfo(dtype).eps, atol=1e-12)
+
+
+NARROW = [("ttt_linear", {}), ("diagonal_ssm", {}), ("diagonal_ssm", {"size": 5, "spectrum": "real"})]
+
+
+@pytest.mark.parametrize(("name", "options"), NARROW)
+@pytest.mark.parametrize("whole", [True, False])
+def test_in_bfloat16_logits_and_gradients_are_near_and_steps_are_the_parallel_form(
+    name: str, options: dict[str, Any], whole: bool
+) -> None:
+    """whole: all parameters are of that type; else products alone, by autocast."""
+
+    def found(narrow: bool) -> list[Any]:
+        model = create(name, 5, 8, 2, seed=1, **options)
+        model = model.bfloat16() if narrow and whole else model
+        with forward_pass("bfloat16" if narrow and not whole else "float32", torch.device("cpu")):
+            parallel, (steps, _) = model(tokens), model.forward_from(tokens, model.initial_state(2))
+            parallel.float().square().sum().backward()
+        gradient = torch.cat([parameter.grad.float().flatten() for parameter in model.parameters()])
+        return [parallel.float().detach(), steps.float().detach(), gradient]
+
+    tokens = torch.from_numpy(np.random.default_rng(0).integers(5, size=(2, SYSTEM + 6)))
+    (parallel, steps, gradient), (exact, _, derivative) = found(True), found(False)
+    assert 0 < (parallel - exact).norm() < 0.03 * exact.norm()
+    assert (parallel - steps).norm() < 0.03 * exact.norm()
+    assert (gradient - derivative).norm() < 0.05 * derivative.norm()
 
 
 @pytest.mark.parametrize("shift", [-15.0, -18.0, -60.0])

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -106,24 +107,66 @@ def test_a_page_gets_the_picture_and_behind_it_the_description_for_the_script() 
     assert interactive.page_outputs(notebook) == notebook
 
 
-def test_curves_differ_by_more_than_colour() -> None:
-    looks = told_apart("curve", "abcd")
-    for channel in ("color", "strokeDash"):
-        found = looks[channel].to_dict()["scale"]["range"]
-        assert len({str(look) for look in found}) == 4
+@pytest.mark.parametrize(("points", "other"), [(False, "strokeDash"), (True, "shape")])
+def test_curves_differ_by_more_than_colour(points: bool, other: str) -> None:
+    looks = told_apart("curve", "abcd", points=points)
+    assert set(looks) == {"color", other}
+    for channel in looks.values():
+        assert len({str(look) for look in channel.to_dict()["scale"]["range"]}) == 4
+
+
+LISTS = ([1 / 3, 2 / 3], [1000.25, 1000.5], [1_000_000, 1_000_001], [1e-7, 2e-7], ["a, b", "1"])
+SLIDES = (np.arange(10_000.0, 10_006.0), np.linspace(0, 1, 8), np.linspace(0, 1, 12), np.linspace(-2, 0, 4),
+          np.arange(1, 4) * 1e-12)  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [*LISTS, *SLIDES], ids=str)
+def test_every_option_draws_its_own_row_whatever_its_digits(options: Any) -> None:
+    made = (
+        slider("p", "p", options, options[1])
+        if isinstance(options, np.ndarray)
+        else choice("p", "p", options, options[1])
+    )
+    rows_said = [f"row {row}" for row in range(len(options))]
+    point = chosen({"p": options, "y": 1}, made).mark_point().encode(y="y:Q")
+    figure = Playable(point + readout({"p": options, "text": rows_said}, made), made)
+    for said, option in zip(rows_said, options, strict=True):
+        drawn = words(figure.picture(p=option))
+        assert [one for one in rows_said if one in drawn] == [said]
+
+
+@pytest.mark.parametrize("values", [*SLIDES, np.arange(20) / 20, np.linspace(0.1, 1, 10)], ids=str)
+def test_a_slider_reaches_its_last_number_in_steps_of_few_digits(values: Any) -> None:
+    bind = slider("p", "p", values, values[0]).param.bind.to_dict()
+    first, last, step = (Fraction(repr(bind[name])) for name in ("min", "max", "step"))
+    left = last - first - (len(values) - 1) * step
+    assert 0 <= left < step / 10**6  # a browser takes no step past the end
+    digits = repr(bind["step"]).partition("e")[0].replace(".", "").strip("0")
+    assert len(digits) <= (12 if np.isclose(3 * step, round(3 * step)) or step < 0.2 else 1)
 
 
 @pytest.mark.parametrize(
     ("values", "start", "message"),
-    [([0, 1, 3], 1, "equal steps"), ([1, 0], 1, "equal steps"), ([1], 1, "two or more"), ([0, 1], 0.5, "got 0.5")],
+    [
+        ([0, 1, 3], 1, "equal steps"),
+        ([1, 0], 1, "equal steps"),
+        ([1], 1, "two or more"),
+        ([0, 1], 0.5, "got 0.5"),
+        ([False, True], 1, "equal steps"),
+        ([0, 1], True, "got True"),
+        ([0, np.nan], 0, "equal steps"),
+        (["a", "b"], "a", "equal steps"),
+    ],
 )
 def test_a_slider_needs_even_steps_and_a_start_among_them(values: list[float], start: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         slider("p", "p", values, start)
 
 
-@pytest.mark.parametrize(("options", "start"), [(["a"], "a"), (["a", "a"], "a"), (["a", "b"], "c")])
-def test_a_choice_needs_different_options_and_a_start_among_them(options: list[str], start: str) -> None:
+@pytest.mark.parametrize(
+    ("options", "start"), [(["a"], "a"), (["a", "a"], "a"), (["a", "b"], "c"), ([True, False], True), ([1, 2], True)]
+)
+def test_a_choice_needs_different_options_and_a_start_among_them(options: list[Any], start: Any) -> None:
     with pytest.raises(ValueError, match="choice p"):
         choice("p", "p", options, start)
 
@@ -150,6 +193,21 @@ def test_a_table_that_does_not_serve_every_setting_is_refused(columns: dict[str,
         chosen(columns, POWER)
 
 
+@pytest.mark.parametrize(("options", "column"), [([1, 0], [True, False]), ([1 / 3, 2 / 3], [0.3333, 0.6667])])
+def test_rows_that_only_look_like_an_option_are_refused(options: list[Any], column: list[Any]) -> None:
+    with pytest.raises(ValueError, match="rows for every option"):
+        chosen({"p": column}, choice("p", "p", options, options[0]))
+
+
+def test_a_large_number_near_an_option_is_not_the_option() -> None:
+    length = choice("length", "length", [1_000_000, 3_000_000], 1_000_000)
+    figure = Playable(readout({"length": [1_000_000, 3_000_000], "text": ["one", "three"]}, length), length)
+    assert "three" in words(figure.picture(length=3_000_000))
+    for near in (1_000_005, 1_000_000.5):
+        with pytest.raises(ValueError, match=f"got {near}"):
+            figure.picture(length=near)
+
+
 def test_a_chart_without_settings_without_numbers_in_words_or_too_large_is_refused() -> None:
     curve = chosen({"power": [1, 2, 3], "y": 0}, POWER).mark_point()
     with pytest.raises(ValueError, match="settings"):
@@ -164,7 +222,8 @@ def test_a_chart_without_settings_without_numbers_in_words_or_too_large_is_refus
 
 
 @pytest.mark.parametrize(
-    ("values", "message"), [({"p": 1}, "power, sign"), ({"power": 1.5}, "got 1.5"), ({"sign": 1}, "plus")]
+    ("values", "message"),
+    [({"p": 1}, "power, sign"), ({"power": 1.5}, "got 1.5"), ({"sign": 1}, "plus"), ({"power": True}, "got True")],
 )
 def test_a_picture_of_settings_that_are_not_there_is_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -14,13 +14,11 @@ import time
 import dask
 import psutil
 import pytest
-from click.testing import CliRunner
 from distributed import Client, LocalCluster
 
 from lib import ROOT
-from lib.batch import cli
 from lib.runs.store import Store
-from lib.runs.sweep import KEEP_MEMORY, client_of, local_client, run_on_cluster, slurm_cluster
+from lib.runs.sweep import KEEP_MEMORY, client_of, local_client, run_on_cluster
 from tests.runs.test_sweep import experiment
 
 LONG = {"fit": {"epochs": 12, "patience": 100}, "length": 64, "training": 400}
@@ -172,21 +170,8 @@ def test_a_scheduler_that_is_not_there_is_an_error_with_its_address():
         pass
 
 
-def test_of_a_slurm_cluster_only_its_scheduler_is_within_reach_and_only_while_it_is_open():
-    before = listening()
-    with slurm_cluster(0, cores=1, memory="1GB") as cluster:
-        assert {port for _, port in within_reach(listening() - before)} == {cluster.scheduler.port}
-    assert listening() <= before
-    arguments = ["sweep", "binary_sequences", "--profile", "smoke", "--dry-run", "--slurm", "2"]
-    assert CliRunner().invoke(cli.main, arguments).exit_code == 0
-    assert listening() <= before
-
-
-def test_a_worker_does_one_run_at_a_time(tmp_path, store):
+def test_workers_of_several_threads_are_refused(tmp_path, store):
     """Settings by which torch rounds belong to a process: threads in it would change them for each other."""
-    with slurm_cluster(0, cores=4, memory="1GB") as cluster:
-        script = cluster.job_script()
-    assert "--nthreads 1 " in script and "#SBATCH --cpus-per-task=4" in script
     with LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as several:
         with (
             Client(several) as client,

@@ -4,10 +4,11 @@ import json
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from lib.models import create
 from lib.training import CheckpointError, FitSettings, NextToken, fit
-from lib.training.checkpoint import load_checkpoint, save_checkpoint
+from lib.training.checkpoint import FORMAT, _checksum, load_checkpoint, save_checkpoint
 
 TENSORS = {"a": torch.arange(6.0).reshape(2, 3), "b.c": torch.tensor(3, dtype=torch.int64), "none": torch.empty(0)}
 WHAT = {"width": 3}
@@ -62,6 +63,35 @@ def test_half_a_file_is_refused(path):
 def test_another_configuration_is_refused_and_the_difference_is_named(path):
     with pytest.raises(CheckpointError, match="width: 3 there, 4 asked for"):
         load_checkpoint(path, {"width": 4})
+
+
+def test_an_entry_that_is_none_differs_from_one_that_is_missing(path):
+    for there, asked, told in (
+        ({"x": None}, {}, r"\(x: None there, no entry asked for\)"),
+        ({}, {"x": None}, r"\(x: no entry there, None asked for\)"),
+        ({"x": None, "y": 1}, {"x": 2, "y": 1}, r"\(x: None there, 2 asked for\)"),
+    ):
+        save_checkpoint(path, TENSORS, {}, there)
+        with pytest.raises(CheckpointError, match=f"another configuration {told}"):
+            load_checkpoint(path, asked)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_complex_numbers_come_back_as_they_were(path, dtype):
+    numbers = torch.randn(4, 3, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    given = {"a": numbers, "b": numbers.T, "c": numbers.conj(), "d": numbers[0, 0].clone(), "e": numbers[:0]}
+    save_checkpoint(path, given, {}, WHAT)
+    found, _ = load_checkpoint(path, WHAT)
+    assert found.keys() == given.keys()
+    assert all(found[name].dtype == one.dtype and torch.equal(found[name], one) for name, one in given.items())
+
+
+def test_complex_numbers_of_checkpoints_before_they_were_pairs_are_read(path):
+    numbers = torch.tensor([1 + 2j, 3 - 4j])
+    header = {"format": FORMAT, "progress": "{}", "configuration": json.dumps(WHAT)}
+    header["checksum"] = _checksum({"a": numbers}, header)
+    save_file({"a": numbers}, path, metadata=header)
+    assert torch.equal(load_checkpoint(path, WHAT)[0]["a"], numbers)
 
 
 def test_a_pickle_is_never_opened(path):

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from lib.models import create
 from lib.processes import CopyTask, IsingChain
 from lib.training import FitSettings, LevenbergMarquardt, NextToken, StepLabels, fit, sequence_gradients
+from lib.training.loop import FINISHED_BY_CURVATURE
 from lib.training.newton import GOOD, LEAST, MOST, POOR, START, TRUSTED
 
 CHAIN = IsingChain(coupling=-1.0, beta=1.0)
@@ -129,7 +130,30 @@ def test_where_no_step_gains_the_network_stays_as_it_is():
     before = weights(model)
     method = Stuck(chains(20, 8, 2))
     assert method.step(model)[1] is False
-    assert torch.equal(weights(model), before) and method.damping > MOST
+    assert torch.equal(weights(model), before) and method.damping == START
+
+
+@pytest.mark.parametrize("damping", [START, 2 * MOST])
+def test_after_a_step_that_gained_nothing_another_one_is_tried(damping):
+    """A step that kept little of its promise leaves twice its damping, which may be above the most that is tried."""
+    data, flat = chains(20, 8, 2), network(*NETWORKS[0])
+    with torch.no_grad():
+        for parameter in flat.parameters():
+            parameter.zero_()  # of mirror symmetric data the gradient is then zero: nothing can be gained
+    method = LevenbergMarquardt(np.concatenate([data, 1 - data]))
+    method.damping = damping
+    assert not method.step(flat)[1] and not weights(flat).any()
+    fresh = LevenbergMarquardt(method.sequences, min(damping, MOST))
+    one, other = network(*NETWORKS[0]), network(*NETWORKS[0])
+    assert method.step(one) == fresh.step(other) and method.damping == fresh.damping
+    assert method.loss(one) < method.loss(network(*NETWORKS[0])) and torch.equal(weights(one), weights(other))
+
+
+def test_a_training_ends_with_the_first_step_that_gains_nothing(monkeypatch):
+    monkeypatch.setattr(LevenbergMarquardt, "loss", lambda self, model: float("inf"))
+    settings = FitSettings(epochs=0, newton=5, patience=None)
+    course = fit(network(*NETWORKS[0]), NextToken(chains(20, 8, 2), chains(9, 8, 3)), settings, progress=False)
+    assert course.reason == FINISHED_BY_CURVATURE and len(course.training_losses) == 1
 
 
 def test_a_gradient_that_is_not_finite_is_no_step():

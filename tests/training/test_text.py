@@ -121,6 +121,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "rel_rnn": {"buffer": 3, "relevant": 2},
     "rel_lstm": {"buffer": 3, "relevant": 2},
     "mamba2": {},
+    "diagonal_ssm": {"size": 4},  # whose state is complex
 }
 SETTINGS = {"optimizer": "rmsprop", "learning_rate": 0.01, "batch": ROWS, "patience": None}
 
@@ -209,6 +210,14 @@ def test_validation_is_one_pass_whatever_the_window() -> None:
     losses = [text_loss(model, data, rows=ROWS, window=window) for window in (12, 4, 3)]
     assert losses == pytest.approx([losses[0]] * 3, rel=1e-12)
     assert text_loss(model, data, rows=1, window=4) != pytest.approx(losses[0], rel=1e-6)  # other rows, other states
+    for window, length in (
+        (5, 10),
+        (7, 7),
+        (8, 8),
+    ):  # windows that leave shorter pieces: what is behind them is left out
+        shorter = text_loss(model, data[: ROWS * length + 1], rows=ROWS, window=length)
+        found = text_loss(model, data, rows=ROWS, window=window)
+        assert found == pytest.approx(shorter, rel=1e-12) and found != pytest.approx(losses[0], rel=1e-6)
 
 
 def test_what_cannot_be_carried_is_refused() -> None:

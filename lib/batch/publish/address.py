@@ -23,6 +23,9 @@ from lib import ROOT
 HOSTS = {"github.com": "github.io", "gitlab.com": "gitlab.io"}
 """Hosts of sources that launch buttons know, each with the domain of its pages."""
 
+PAST_FIREWALLS = {"ssh.github.com": "github.com", "altssh.gitlab.com": "gitlab.com"}
+"""Hosts that take git at the port of web pages but have none, each with the one that it stands for."""
+
 NOTEBOOK_BRANCH = "notebooks"  # `make notebooks` puts the executed notebooks there: Colab opens no text notebooks
 COLAB = "https://colab.research.google.com"
 FOLDER = "memory-of-sequence-models"  # of the clone that a notebook makes which runs on its own
@@ -46,22 +49,26 @@ if importlib.util.find_spec("lib") is None:
 def web_address(remote: str) -> str:
     """Where a browser finds what git calls by this name; empty if nowhere. Names and passwords are left out.
 
+    `host:/path` is taken for an address on the hosts that are known; elsewhere it is a folder of that machine.
+
     >>> web_address("git@github.com:someone/book.git")
     'https://github.com/someone/book'
     """
     remote = remote.strip()
-    if scp := re.fullmatch(r"[\w.-]+@([\w.-]+):(?!/)(.+)", remote):
-        remote = f"ssh://{scp[1]}/{scp[2]}"
+    if scp := re.fullmatch(r"[\w.-]+@([\w.-]+):(/?)(.+)", remote):
+        if scp[2] and scp[1] not in {*HOSTS, *PAST_FIREWALLS}:
+            return ""
+        remote = f"ssh://{scp[1]}/{scp[3]}"
     try:
         parts = urlsplit(remote)
-        host = parts.hostname or ""
+        host, given = parts.hostname or "", parts.port
     except ValueError:
         return ""
     path = parts.path.strip("/").removesuffix(".git")
     if parts.scheme not in ("https", "ssh") or "." not in host or not re.fullmatch(r"[\w.~-]+(/[\w.~-]+)+", path):
         return ""
-    port = f":{parts.port}" if parts.scheme == "https" and parts.port else ""
-    return f"https://{host}{port}/{path}"
+    port = f":{given}" if parts.scheme == "https" and given else ""
+    return f"https://{PAST_FIREWALLS.get(host, host)}{port}/{path}"
 
 
 def origin(root: Path = ROOT) -> str:

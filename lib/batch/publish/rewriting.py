@@ -51,7 +51,12 @@ def _note_success(app: Sphinx, error: Exception | None) -> None:
 
 
 def shown_by_others(env: Any) -> Iterator[str]:
-    """Whatever a page takes from other pages: titles, their order, what labels name and its number, citations."""
+    """Whatever a page takes from elsewhere: titles of others, their order, what labels name and its number, citations.
+
+    Also where the sources are: the notebooks beside pages fetch the book from there, on any host, while only the hosts
+    that launch buttons know change a setting of Sphinx.
+    """
+    yield getattr(env.app, "_book_repository", "")
     places = [ROOT / name for name in SURROUNDINGS]
     files = [path for place in places for path in (place, *sorted(place.rglob("*"))) if path.is_file()]
     yield sources.digest_of(files, ROOT)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lib.checks import whole_number
 from lib.information.counting.dense import dense_tables, table_sums
 from lib.information.documents.cluster import on_cluster
 from lib.information.documents.leave_out import LeftOut
@@ -70,6 +71,7 @@ def file_information(
         raise ValueError(f"path: a file of at least 2 bytes is needed, {place} has {length}")
     steps = checked_lags(lags, length, least=1)
     largest = int(steps.max())
+    blocks, piece = whole_number(blocks, "blocks", 1), whole_number(piece, "piece", 1)
     if not 2 <= blocks <= length // largest:
         raise ValueError(
             f"blocks: 2 to {length // largest} are allowed, so that none of {length} bytes is shorter than the largest "

@@ -72,6 +72,9 @@ def leave_blocks_out(
     most = len(array) // int(steps.max())
     if not 2 <= whole_number(blocks, "blocks", 0) <= most:
         raise ValueError(f"blocks: 2 to {most} are allowed, so that none is shorter than the largest lag; got {blocks}")
+    if size * size > LARGEST:  # numbered with gaps, perhaps
+        values, numbered = np.unique(array, return_inverse=True)
+        array, size = numbered.astype(array.dtype), len(values)
     if size * size > LARGEST:
         raise ValueError(f"symbols: at most {int(LARGEST**0.5)} different ones are allowed, got {size}")
     weights, series = tabulated_weights(rule), series_coefficients(rule)

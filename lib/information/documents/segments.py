@@ -16,6 +16,7 @@ from lib.checks import generator, plain_array, whole_number
 from lib.information.estimators import entropy
 from lib.information.two_point import checked_lags, mutual_information
 
+NUMBERS = 6  # of pairs for which a floor is measured
 DENSE_CELLS = 1 << 22  # a table of all pairs is kept up to this size, beyond it the pairs are sorted
 
 Symbols = npt.NDArray[np.unsignedinteger[Any]]
@@ -109,22 +110,50 @@ def sampling_floor(
     seed: int | np.random.Generator = 0,
     estimator: str = "grassberger2003",
     block: int = 100,
+    pairs: npt.ArrayLike | None = None,
 ) -> Floats:
     """What the estimator reports at this sample size where the truth is 0: nats, shape (shuffles,).
 
-    The text is paired, place by place, with a copy of itself whose blocks of `block` symbols are in random order and
-    start at a random place. Marginals are those of the text, and neighbouring pairs depend on each other as they do at
-    a large lag. `block=1` is the familiar shuffled text; it takes all pairs for independent and so finds too little
-    where symbols come in runs. `block` has to exceed the length of those. What is found is the bias that the estimator
-    leaves, mostly from the many cells that hold few pairs. O(length) per shuffle.
+    The text is paired, place by place, with a copy of itself whose blocks are in random order. They have half to one
+    and a half times `block` symbols, drawn evenly, so that no period of the text keeps its phase. Marginals are those
+    of the text, and neighbouring pairs depend on each other as they do at a large lag. `block=1` is the familiar
+    shuffled text; it takes all pairs for independent and so finds too little where symbols come in runs. `block` has to
+    exceed the length of those. What is found is the bias that the estimator leaves, mostly from the many cells that
+    hold few pairs.
+
+    pairs: (k,) whole numbers, 1 to the length; the floor for so many of the pairs, in blocks from all over the text,
+    shape (shuffles, k). It is measured for 6 numbers at most; between them what it is per pair changes slowly.
+    O(length) per shuffle and number.
     """
     array, size = checked_symbols(symbols)
-    times, whole = whole_number(shuffles, "shuffles", 1), len(array) // whole_number(block, "block", 1)
-    if whole < 2:
-        raise ValueError(f"block: 1 to {len(array) // 2} symbols are allowed, got {block}")
+    times, length = whole_number(shuffles, "shuffles", 1), len(array)
+    if length // whole_number(block, "block", 1) < 2:
+        raise ValueError(f"block: 1 to {length // 2} symbols are allowed, got {block}")
+    asked = np.array([length]) if pairs is None else _pair_counts(pairs, length)
+    numbers = np.unique(np.geomspace(asked.min(), asked.max(), NUMBERS).round().astype(np.int64))
     random = generator(seed)
-    floor: list[float] = []
-    for _ in range(times):
-        moved = np.roll(array, int(random.integers(len(array))))[: whole * block].reshape(whole, block)
-        floor.append(pair_information(array[: whole * block], random.permutation(moved).ravel(), size, estimator))
-    return np.array(floor)
+    floor = np.empty((times, len(asked)))
+    for row in floor:
+        moved = _in_another_order(array, block, random)
+        # in blocks, or neighbouring pairs would depend on each other less than all do
+        places = _in_another_order(np.arange(length), block, random) if numbers[0] < length else None
+        drawn = (slice(None) if places is None else places[:number] for number in numbers)
+        found = [pair_information(array[some], moved[some], size, estimator) for some in drawn]
+        row[:] = np.interp(np.log(asked), np.log(numbers), np.multiply(found, numbers)) / asked
+    return floor[:, 0] if pairs is None else floor
+
+
+def _pair_counts(pairs: npt.ArrayLike, length: int) -> Integers:
+    counts = np.array([whole_number(number, "pairs", 1) for number in plain_array(pairs, "pairs").ravel()])
+    if not counts.size or counts.max() > length:
+        raise ValueError(f"pairs: one or more numbers, 1 to {length}, are allowed, got {counts.tolist()}")
+    return counts
+
+
+def _in_another_order(array: npt.NDArray[Any], block: int, random: np.random.Generator) -> npt.NDArray[Any]:
+    """Its entries in blocks of half to one and a half times `block`, the last may be shorter, in random order."""
+    least = (block + 1) // 2
+    ends = np.cumsum(random.integers(least, least + block, size=len(array) // least + 1))
+    borders = np.concatenate([[0], ends[ends < len(array)], [len(array)]]).tolist()
+    order = random.permutation(len(borders) - 1).tolist()
+    return np.concatenate([array[borders[one] : borders[one + 1]] for one in order])

@@ -124,7 +124,7 @@ class TTTLinearMixer(Module):
         # q, k and v (batch, heads, chunk, head width), rate (batch, heads, chunk, 1)
         for q, k, v, rate in zip(*(part.split(SYSTEM, dim=2) for part in self._heads(x)), strict=True):
             system = (rate * (k @ k.transpose(-2, -1))).tril(-1)  # its diagonal counts as ones
-            steps = torch.linalg.solve_triangular(system, rate * (v - k @ weights), upper=False, unitriangular=True)
+            steps = unit_lower_solution(system, rate * (v - k @ weights))
             mixed.append(q @ weights + (q @ k.transpose(-2, -1)).tril() @ steps)
             weights = weights + k.transpose(-2, -1) @ steps
         return self.out_proj(torch.cat(mixed, dim=2).transpose(1, 2).flatten(2))
@@ -146,6 +146,16 @@ class TTTLinearMixer(Module):
         parts = self.in_proj(x).unflatten(-1, (3, self.heads, self.head_width))  # (batch, time, 3, heads, head width)
         q, k, v = parts.permute(2, 0, 3, 1, 4)
         return q, F.normalize(k, dim=-1), v, self.rate(x).sigmoid().transpose(1, 2)[..., None]
+
+
+def unit_lower_solution(matrix: Tensor, right: Tensor) -> Tensor:
+    """X with (I + L) X = right, L the part of a matrix below its diagonal; (..., n, n) and (..., n, m) -> (..., n, m).
+
+    In float32 at least, since torch has no such solution of narrower numbers; of the type of `right`.
+    """
+    wide = torch.promote_types(torch.promote_types(matrix.dtype, right.dtype), torch.float32)
+    solved = torch.linalg.solve_triangular(matrix.to(wide), right.to(wide), upper=False, unitriangular=True)
+    return solved.to(right.dtype)
 
 
 class TTTLinear(BlockModel):

@@ -21,6 +21,7 @@ from lib.processes.corpora.tokens import Encoded
 Precision = Literal["float32", "bfloat16"]
 HEAD_CELLS = 2**21  # logits held at a time: 8 MiB, what a cache holds
 SMOLLM2 = ("smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
+PLAIN = 1e-3  # nats that ln q of the model's own logits may differ by from what is read here: far above rounding
 PROBE = "It was a dark night, and the old man walked slowly down the road to the village where he had been born."
 
 
@@ -29,10 +30,11 @@ class LanguageModel:
 
     start: text of the one token that every sequence is taken to follow; None takes the tokenizer's begin-of-sequence
     token. precision: of the products of the layers, "float32" or "bfloat16"; what is added up and the logits are in
-    float32 either way. cells: hidden numbers held at a time. ``ValueError`` for another precision, and if tokenizer and
-    model do not belong together: more tokens than the model has, far fewer, or a plain English sentence that costs more
-    than 3/4 ln(vocabulary) nats per token (`check_sentence` false leaves this test out, for untrained models and other
-    languages).
+    float32 either way. cells: hidden numbers held at a time. Logits are a linear map of the last hidden states.
+    ``ValueError`` for another precision, for a model that does more to its logits, such as to cap or to rescale them
+    (tried on 8 tokens), and if tokenizer and model do not belong together: more tokens than the model has, far fewer,
+    or a plain English sentence, as much of it as the context holds, that costs more than 3/4 ln(vocabulary) nats per
+    token (`check_sentence` false leaves this last test out, for untrained models and other languages).
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class LanguageModel:
         self.vocabulary = int(self.head.weight.shape[0])
         _require_same_size(len(tokenizer), self.vocabulary)
         self.start = self._number_of(start)
+        self._require_plain_logits()
         if check_sentence:
             self._require_sense()
 
@@ -155,8 +158,22 @@ class LanguageModel:
             raise ValueError(f"start: one token is needed, {start!r} is {len(found)}")
         return int(found[0])
 
+    def _require_plain_logits(self) -> None:
+        count = min(8, self.context)
+        tokens = (torch.arange(count) * len(self.tokenizer) // count)[None].to(self.device)
+        with torch.no_grad():  # in the model's own precision, in which both ways are the same products
+            whole = self.model(input_ids=tokens, use_cache=False).logits
+            hidden = self.model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
+            plain = self.head(hidden.to(self.head.weight.dtype))
+            own, read = (logits.float().log_softmax(-1) for logits in (whole, plain))
+        if not torch.allclose(own, read, rtol=0, atol=PLAIN):
+            raise ValueError(
+                "model: one whose logits are a linear map of its last hidden states is allowed, got "
+                f"{type(self.model).__name__}, which changes its logits after that map; this is not read here"
+            )
+
     def _require_sense(self) -> None:
-        tokens = self.encode(PROBE).tokens
+        tokens = self.encode(PROBE).tokens[: self.context - 1]
         loss = -float(self.log_probabilities(tokens[None]).mean())
         allowed = 0.75 * np.log(self.vocabulary)
         if not loss < allowed:
@@ -186,7 +203,7 @@ def load_language_model(name: str | Path, **options: Any) -> LanguageModel:
     """A causal model and its tokenizer in float32 from a folder, or by its name on the Hugging Face hub.
 
     ``CorpusUnavailable`` if there is no such folder and no way to the hub, ``ValueError`` if transformers is
-    missing or the two do not belong together.
+    missing, the two do not belong together, or the model does more to its logits than `LanguageModel` reads.
     """
     transformers = require_packages("transformers")
     try:

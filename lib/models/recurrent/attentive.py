@@ -27,7 +27,9 @@ class AttentiveTrace(NamedTuple):
     h: Tensor  # (time, hidden)
     c: Tensor  # (time, hidden)
     s: Tensor  # (time, hidden): s_1 ... s_T, and s_0 = 0
-    e: Tensor  # (time, time): e[t - 1, i - 1] is the score e_{i,t}, -inf where s_t does not attend to h_i
+    # (time, time): e[t - 1, i - 1] is the score e_{i,t}, 0 where attention is not learned, "none" too; -inf for i > t
+    # and for the i that `attended` leaves out
+    e: Tensor
     alpha: Tensor  # (time, time): alpha[t - 1, i - 1] is the weight alpha_{i,t}
     preactivations: Tensor  # (time, hidden): row t - 1 is V s_{t-1} + U x_t + b, so that h_t = phi of it
 

@@ -1,8 +1,9 @@
 """Sparse attentive backtracking as its authors released it: an LSTM that attends to a few of its stored states.
 
 Ke et al. (2018), Sparse Attentive Backtracking. Two properties of that code are kept, as they are no part of the text:
-as long as no more than `top` states are stored, the scores themselves are the weights; and tanh is taken before the
-map that scores, w . tanh([h; m]) = g(h) + g'(m), so that beyond `top` states the weights do not depend on h.
+as long as there are no more than `top` states, the zero state that comes before those stored among them, the scores
+themselves are the weights; and tanh is taken before the map that scores, w . tanh([h; m]) = g(h) + g'(m), so that
+beyond `top` states the weights do not depend on h.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ class BacktrackingLayer(Module):
     """An LSTM gives h~_t and c_t; h_t = h~_t + sum_i w_i m_i, which goes on; the output is [h_t; sum_i w_i m_i].
 
     Every `every`-th h_t is stored, after a zero state. Scores e_i = w . tanh([h~_t; m_i]), or with `aligned` a true
-    alignment v . tanh(W_a h~_t + U_a m_i). With more than `top` states w_i is the positive part of e_i less the
-    `top`-th largest score, by their sum, so that top - 1 of them are not zero; with fewer it is e_i. Gradients through
-    h and c end every `truncation` steps; those through memories do not. Output (batch, time, 2 width).
+    alignment v . tanh(W_a h~_t + U_a m_i). With more than `top` states, the zero state among them, thus from the time
+    on at which `top` are stored, w_i is the positive part of e_i less the `top`-th largest score, by their sum, so that
+    at most top - 1 of them are not zero; before that it is e_i. Gradients through h and c end every `truncation` steps;
+    those through memories do not. Output (batch, time, 2 width).
 
     Weights of the LSTM and its bias start uniform in +-1/sqrt(width), w normal with deviation 0.01; W_a and U_a uniform
     in +-1/sqrt(width), v Xavier normal. Raises ValueError for every, top or truncation below 1. Cost of T steps

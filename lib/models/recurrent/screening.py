@@ -28,6 +28,7 @@ from lib.models.recurrent.orthogonal import AttendingModel, OrthogonalLayer, ref
 CELLS = ("rnn", "lstm")
 COMBINATIONS = {"sum": (1.0, 1.0), "mean": (0.5, 0.5)}  # shares of h_t and c_t in s_t
 SELECTIONS = ("screening", "first", "random", "oracle")
+TIMELESS = ("screening", "first")  # those that do not depend on when a sequence began
 
 
 class ScreeningLayer(Module):
@@ -111,7 +112,13 @@ class ScreeningLayer(Module):
         return found.hidden, found.state
 
     def restart(self, state: ScreeningState, rows: Tensor) -> ScreeningState:
-        """The state in which the sequences `rows`, (batch,) of bool, have read nothing yet."""
+        """The state in which the sequences `rows`, (batch,) of bool, have read nothing yet.
+
+        Raises ValueError where states are selected by their times, of which all sequences of a batch have one count.
+        """
+        if self.select not in TIMELESS:
+            allowed = " or ".join(map(repr, TIMELESS))
+            raise ValueError(f"select: {allowed} is allowed where sequences start anew, got {self.select!r}")
         return restarted(state, rows)
 
     def state_size(self, length: int) -> int:

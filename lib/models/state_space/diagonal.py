@@ -26,7 +26,8 @@ class DiagonalMixer(Module):
     """s_t = exp(dt a) s_{t-1} + (exp(dt a) - 1)/a u_t,  y_t = Re(c . s_t) + D u_t, in every channel by itself.
 
     a < 0 or Re a < 0: real modes start at -1, -2, ...; complex ones at -1/2 + i pi n, one of each conjugate pair, so
-    that state_size = 2 x (size / 2) real numbers make the `size` modes of a channel.
+    that state_size = 2 x (size / 2) real numbers make the `size` modes of a channel. Modes are in float32 at least,
+    whatever the type of the parameters: torch has no complex numbers of bfloat16, and no FFT of them.
     """
 
     def __init__(self, width: int, size: int, spectrum: str) -> None:
@@ -54,8 +55,8 @@ class DiagonalMixer(Module):
         powers = transition[..., None] ** torch.arange(time, device=x.device)  # (width, modes, time)
         kernel = _real(torch.einsum("dn,dnt->dt", readout * gain, powers))  # (width, time)
         # Zero padding to twice the length makes the circular convolution of the FFT a causal one.
-        product = torch.fft.rfft(x, 2 * time, dim=1) * torch.fft.rfft(kernel.T, 2 * time, dim=0)
-        y = torch.fft.irfft(product, 2 * time, dim=1)[:, :time]  # (batch, time, width)
+        product = torch.fft.rfft(x.to(kernel.dtype), 2 * time, dim=1) * torch.fft.rfft(kernel.T, 2 * time, dim=0)
+        y = torch.fft.irfft(product, 2 * time, dim=1)[:, :time].to(x.dtype)  # (batch, time, width)
         return self.out_proj(F.gelu(y + self.D * x))
 
     def initial_state(self, batch: int) -> DiagonalState:
@@ -65,7 +66,7 @@ class DiagonalMixer(Module):
     def step(self, x: Tensor, state: DiagonalState) -> tuple[Tensor, DiagonalState]:
         transition, gain, readout = self._discrete()
         modes = transition * state.modes + gain * x[..., None]  # (batch, width, modes)
-        y = _real((readout * modes).sum(dim=-1))
+        y = _real((readout * modes).sum(dim=-1)).to(x.dtype)
         return self.out_proj(F.gelu(y + self.D * x)), DiagonalState(modes)
 
     def state_size(self, length: int) -> int:
@@ -73,10 +74,11 @@ class DiagonalMixer(Module):
 
     def _discrete(self) -> tuple[Tensor, Tensor, Tensor]:
         """Transition, input gain (zero-order hold) and readout, each (width, modes)."""
-        decay = -self.log_decay.exp()
-        rate = torch.complex(decay, self.frequency) if self.complex else decay
-        transition = (self.log_dt.exp()[:, None] * rate).exp()
-        readout = 2.0 * torch.view_as_complex(self.C) if self.complex else self.C[..., 0]
+        wide = torch.promote_types(self.log_dt.dtype, torch.float32)
+        decay, C = -self.log_decay.to(wide).exp(), self.C.to(wide)
+        rate = torch.complex(decay, self.frequency.to(wide)) if self.complex else decay
+        transition = (self.log_dt.to(wide).exp()[:, None] * rate).exp()
+        readout = 2.0 * torch.view_as_complex(C) if self.complex else C[..., 0]
         return transition, (transition - 1.0) / rate, readout
 
 

@@ -11,6 +11,7 @@ import importlib.metadata
 import itertools
 import json
 import re
+import unicodedata
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +30,7 @@ Level = Literal["character", "word", "bpe"]
 BYTES = 256  # symbols that a byte-level encoding starts from
 _PIECE = 1 << 20  # characters
 _BLANK = re.compile(r"\s")
-_WORD = re.compile(r"\w+(?:['’\-]\w+)*|[^\w\s]")
+_JOINERS = "\u200c\u200d"  # stand within words of Persian and of Indian languages
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +92,13 @@ def split_words(text: str, as_distributed: bool) -> list[str]:
 
     In prose a word keeps its inner apostrophes and hyphens, every other mark is a word of its own, and case is kept.
     """
-    return text.split() if as_distributed else _WORD.findall(text)
+    return text.split() if as_distributed else _word_pattern(text).findall(text)
+
+
+def _word_pattern(text: str) -> re.Pattern[str]:
+    """Words of this text: the marks in it that combine with letters, which Python takes for none, belong to them."""
+    marks = "" if text.isascii() else "".join(sorted(one for one in set(text) if unicodedata.category(one)[0] == "M"))
+    return re.compile(rf"\w[\w{marks}]*(?:['’\-{_JOINERS}][\w{marks}]+)*|[^\w\s]")
 
 
 def encode_words(documents: Sequence[str], as_distributed: bool) -> Tokens:

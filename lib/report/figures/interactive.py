@@ -11,7 +11,9 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import ROUND_FLOOR, Context, Decimal
 from importlib.metadata import version
+from numbers import Real
 from typing import Any
 
 import altair as alt
@@ -22,9 +24,9 @@ from IPython.display import display
 from matplotlib.colors import to_hex
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_output
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from lib.report.figures import STYLE, styles
+from lib.report.figures import MARKERS, STYLE, styles
 
 CHART, PICTURE, SCRIPT = "application/vnd.vegalite.v5+json", "image/svg+xml", "application/javascript"
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
@@ -33,7 +35,11 @@ SHOWN = "# the figure above, to play with"
 LARGEST = 250_000  # characters that describe one chart: a page loads them at every visit
 TAKEN = {"width", "height", "padding", "autosize", "background", "cursor", "datum", "event", "item", "parent"}
 DIGITS = 4  # of the numbers in a chart
+NEAR = 1e-6  # part of a slider's step up to which two numbers are the same
+SLIDING = Context(prec=12, rounding=ROUND_FLOOR)  # of steps, shown as they add up; one past the end is never taken
 DASHES: dict[str, list[float]] = {"-": [1, 0], "--": [7, 3], "-.": [7, 2, 2, 2], ":": [2, 2]}
+POINT = {"symbolSize": 70, "clipHeight": 22}  # in a legend; as high as a line there, so that both stand on one
+SHAPES = dict(zip(MARKERS, ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross"), strict=True))
 
 START = f"""
 for (const data of document.querySelectorAll('script.{CLASS}')) {{
@@ -87,7 +93,8 @@ class Playable:
         for name, value in values.items():
             if name not in known:
                 raise ValueError(f"settings: {_listed(known)} are allowed, got {name}")
-            if not _among(value, options := _options(known[name]["bind"])):
+            bind = known[name]["bind"]
+            if not _among(value, options := _options(bind), _tolerance(bind)):
                 raise ValueError(f"setting {name}: one of {_listed(options)} is allowed, got {value!r}")
         params = [{**known[name], "value": values.get(name, known[name]["value"])} for name in known]
         return str(vl_convert.vegalite_to_svg({**self.chart, "params": params}, vl_version=VEGA_LITE))
@@ -106,25 +113,30 @@ def slider(name: str, label: str, values: ArrayLike, start: float) -> alt.Parame
     Raises ValueError where the numbers do not rise by equal steps, ``start`` is not one of them, or the name is none.
     """
     _refuse_name(name)
-    numbers = np.asarray(values, dtype=np.float64)
-    steps = np.diff(numbers)
-    if numbers.ndim != 1 or numbers.size < 2 or not (steps[0] > 0 and np.allclose(steps, steps[0], rtol=1e-6, atol=0)):
+    numbers = np.asarray(values)
+    near = _evenly(numbers) * NEAR
+    if not near > 0:
         raise ValueError(f"slider {name}: two or more numbers that rise by equal steps are allowed, got {values!r}")
-    if not np.isclose(numbers, start, rtol=0, atol=1e-6 * steps[0]).any():
+    if not _among(start, numbers, near):
         raise ValueError(f"slider {name}: it starts at one of {_listed(numbers)}, got {start!r}")
-    first, last, step = (float(_written(float(number))) for number in (numbers[0], numbers[-1], steps[0]))
-    return alt.param(name=name, value=start, bind=alt.binding_range(min=first, max=last, step=step, name=label))
+    first, last = (Decimal(f"{end:.{SLIDING.prec}g}") for end in (numbers[0], numbers[-1]))
+    step = SLIDING.divide(last - first, Decimal(numbers.size - 1))
+    bind = alt.binding_range(min=float(first), max=float(last), step=float(step), name=label)
+    return alt.param(name=name, value=start, bind=bind)
 
 
 def choice(name: str, label: str, options: Sequence[Any], start: Any) -> alt.Parameter:
     """A list of words or numbers to choose from; ``name`` is the column of the table.
 
-    Raises ValueError where there is nothing to choose, ``start`` is not among them, or the name is none.
+    Raises ValueError where there is nothing to choose, ``start`` is not among them, an option is neither word nor
+    number, or the name is none.
     """
     _refuse_name(name)
+    if not all(_is_number(option) or isinstance(option, str) for option in options):
+        raise ValueError(f"choice {name}: words or numbers are allowed, got {_listed(options)}")
     if len(set(options)) < max(2, len(options)):
         raise ValueError(f"choice {name}: two or more different options are allowed, got {_listed(options)}")
-    if start not in options:
+    if not _among(start, options):
         raise ValueError(f"choice {name}: it starts at one of {_listed(options)}, got {start!r}")
     return alt.param(name=name, value=start, bind=alt.binding_select(options=list(options), name=label))
 
@@ -133,8 +145,8 @@ def chosen(columns: Mapping[str, ArrayLike], *settings: alt.Parameter) -> alt.Ch
     """A chart of those rows of a table that agree with all settings, each of which has a column there.
 
     columns: arrays of numbers or words that broadcast to a common shape, an entry for each row. Numbers are kept to
-    four digits. Raises ValueError for shapes that do not fit, numbers that are not finite, a setting without a column,
-    and an option of a setting without rows.
+    four digits, but those that a setting chooses from as they are. Raises ValueError for shapes that do not fit,
+    numbers that are not finite, a setting without a column, and an option of a setting without rows.
     """
     try:
         arrays = [np.ravel(array) for array in np.broadcast_arrays(*map(np.asarray, columns.values()))]
@@ -147,7 +159,8 @@ def chosen(columns: Mapping[str, ArrayLike], *settings: alt.Parameter) -> alt.Ch
         if not np.isfinite(table[name]).all():
             raise ValueError(f"column {name}: finite numbers are allowed, got {_listed(np.unique(table[name]))}")
     conditions = [_condition(table, setting) for setting in settings]
-    written = [[_written(value) for value in array] for array in table.values()]
+    exact = {str(setting.name) for setting in settings}
+    written = [[_written(value, name in exact) for value in array] for name, array in table.items()]
     text = "\n".join([",".join(table), *map(",".join, zip(*written, strict=True))])
     source = alt.InlineData(values=text, format=alt.CsvDataFormat(type="csv", parse=dict.fromkeys(numbers, "number")))
     chart = alt.Chart(source)
@@ -164,18 +177,25 @@ def readout(columns: Mapping[str, ArrayLike], *settings: alt.Parameter) -> alt.C
     return words.encode(text="text:N", x=alt.value(0), y=alt.value(-17 * rows - 8))
 
 
-def told_apart(column: str, names: Sequence[str], looks: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
+def told_apart(
+    column: str, names: Sequence[str], looks: Iterable[Mapping[str, Any]] = (), points: bool = False
+) -> dict[str, Any]:
     """Encodings by which curves of these names differ in colour and in stroke, as in all figures, with a legend.
 
     looks: colour and line style of each, as `figures.looks` gives them; else those of `figures.styles`.
+    points: they are drawn as points, which differ in shape instead.
     """
     given = list(looks) or list(styles(len(names)))
-    legend = alt.Legend(title=None, values=list(names))
-    colours = alt.Scale(domain=list(names), range=[look["color"] for look in given])
-    strokes = alt.Scale(domain=list(names), range=[_dashes(look["linestyle"]) for look in given])
+    seen: dict[str, list[Any]] = {"color": [look["color"] for look in given]}
+    if points:
+        seen["shape"] = [SHAPES[style["marker"]] for style in styles(len(names))]
+    else:
+        seen["strokeDash"] = [_dashes(look["linestyle"]) for look in given]
+    kinds = {"color": alt.Color, "shape": alt.Shape, "strokeDash": alt.StrokeDash}
+    legend = alt.Legend(title=None, values=list(names), **(POINT if points else {}))
     return {
-        "color": alt.Color(f"{column}:N", scale=colours, legend=legend),
-        "strokeDash": alt.StrokeDash(f"{column}:N", scale=strokes, legend=legend),
+        channel: kinds[channel](f"{column}:N", scale=alt.Scale(domain=list(names), range=range_), legend=legend)
+        for channel, range_ in seen.items()
     }
 
 
@@ -236,12 +256,12 @@ def _refuse_name(name: str) -> None:
 
 
 def _condition(table: Mapping[str, Any], setting: alt.Parameter) -> str:
-    """Which rows a setting chooses, as Vega says it; numbers are equal up to a small part of a step."""
+    """Which rows a setting chooses, as Vega says it; numbers of a slider are equal up to a small part of a step."""
     name, bind = str(setting.name), setting.param.bind.to_dict()
     if name not in table:
         raise ValueError(f"setting {name}: a column of the table is needed, got {_listed(table)}")
     for option in _options(bind):
-        if not _among(option, np.unique(table[name])):
+        if not _among(option, np.unique(table[name]), _tolerance(bind)):
             raise ValueError(f"setting {name}: rows for every option are needed, got none for {option}")
     return f"abs(datum.{name} - {name}) < {bind['step'] / 4}" if "step" in bind else f"datum.{name} == {name}"
 
@@ -250,15 +270,32 @@ def _options(bind: Mapping[str, Any]) -> list[Any]:
     """All that a slider or a list has to choose from."""
     if "options" in bind:
         return list(bind["options"])
-    return list(np.arange(bind["min"], bind["max"] + bind["step"] / 2, bind["step"]).round(9).tolist())
+    first, last, step = (Decimal(repr(bind[name])) for name in ("min", "max", "step"))
+    return [float(first + count * step) for count in range(int((last - first) / step) + 1)]
 
 
-def _among(value: Any, options: Any) -> bool:
-    """Whether a word or a number, up to rounding, is one of the options."""
-    number = isinstance(value, int | float | np.number)
-    return any(
-        np.isclose(value, one, atol=1e-6) if number and not isinstance(one, str) else value == one for one in options
-    )
+def _tolerance(bind: Mapping[str, Any]) -> float:
+    """How far a number may be from an option: a slider only has steps, a list has its options as they are."""
+    return NEAR * float(bind.get("step", 0))
+
+
+def _among(value: Any, options: Iterable[Any], tolerance: float = 0) -> bool:
+    """Whether a word, or a number up to the tolerance, is one of the options; True and False are neither."""
+    if _is_number(value):
+        return any(_is_number(one) and abs(float(value) - float(one)) <= tolerance for one in options)
+    return isinstance(value, str) and any(isinstance(one, str) and value == one for one in options)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _evenly(numbers: NDArray[Any]) -> float:
+    """The step of numbers that rise by equal ones, up to a quarter of `NEAR`; 0 where they do not or are no numbers."""
+    if numbers.ndim != 1 or numbers.size < 2 or numbers.dtype.kind not in "iuf" or not np.isfinite(numbers).all():
+        return 0.0
+    even, step = np.linspace(numbers[0], numbers[-1], numbers.size, retstep=True)
+    return float(step) if np.all(np.abs(numbers - even) <= NEAR / 4 * step) else 0.0
 
 
 def _looking_as_in_the_book(chart: Any) -> Any:
@@ -284,9 +321,9 @@ def _looking_as_in_the_book(chart: Any) -> Any:
     )
 
 
-def _written(value: Any) -> str:
+def _written(value: Any, exact: bool = False) -> str:
     if isinstance(value, float | np.floating):
-        return f"{value:.{DIGITS}g}"
+        return repr(float(value)).removesuffix(".0") if exact else f"{value:.{DIGITS}g}"
     word = str(value)
     return '"' + word.replace('"', '""') + '"' if set(word) & set(',"\n') else word
 

@@ -184,6 +184,16 @@ def test_what_surrounds_all_pages_is_written_on_all(
     assert book.build().written == set(PAGES) and book.build().written == set()
 
 
+def test_other_sources_are_written_on_all_for_notebooks_beside_pages_fetch_the_book_from_there(book: Book) -> None:
+    def published(address: str) -> Callable[[Sphinx], None]:
+        return lambda app: setattr(app, "_book_repository", address)
+
+    for address in ("https://git.example.org/someone/book", "https://other.example.org/someone/book"):
+        assert book.build(during=published(address)).written == set(PAGES)
+        assert book.build(during=published(address)).written == set()
+    assert book.build().written == set(PAGES)
+
+
 def test_a_build_that_warned_warns_again(book: Book) -> None:
     book.change("first.md", "One.", "One {ref}`nowhere`.")
     for _ in range(2):

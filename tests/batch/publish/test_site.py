@@ -12,6 +12,8 @@ import yaml
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import docutils_namespace
+from sphinx.util.matching import get_matching_files
+from sphinx_external_toc.parsing import parse_toc_yaml
 
 from lib import ROOT
 from lib.batch.publish import sphinx_site
@@ -47,6 +49,13 @@ def build(folder: Path, repository: str, **pages: str) -> tuple[Path, str]:
         app = Sphinx(str(folder / "src"), None, str(out), str(folder / "trees"), "html", settings, None, said)
         app.build()
     return out, said.getvalue()
+
+
+def test_no_page_is_left_out_by_its_folder_alone() -> None:
+    """The contents leave out other texts by a pattern that begins with the folder: one named a[1] is not matched."""
+    patterns = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["exclude_patterns"]
+    texts = {Path(name).with_suffix("").as_posix() for name in get_matching_files(ROOT, ["**.md"], patterns)}
+    assert texts == set(parse_toc_yaml(ROOT / "_toc.yml").docnames)
 
 
 Built = tuple[Path, str]

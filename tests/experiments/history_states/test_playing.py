@@ -40,7 +40,8 @@ def test_the_length_in_words_is_the_one_at_which_books_have_what_the_state_holds
     figure: Playable, width: int, depth: int, nats: float
 ) -> None:
     said = words(figure.picture(units=width, depth=depth, nats=nats))
-    assert f"width {width}, {depth} layers, {nats:g} nats per number" in said
+    layers = "1 layer" if depth == 1 else f"{depth} layers"
+    assert f"width {width}, {layers}, {nats:g} nats per number" in said
     held = nats * history_state_size(create("lstm", 2, width, depth), 10**6)
     lengths = np.exp(np.linspace(0, 40, 400_001))  # where the curve of books passes it, without solving for it
     crossing = lengths[np.searchsorted(AMPLITUDE * lengths**EXPONENT, held)]

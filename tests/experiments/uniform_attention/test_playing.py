@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from experiments.uniform_attention import playing
+from lib.batch.pages import find_page
 from lib.report.figures.interactive import Playable
 from lib.theory.attention import forms
 from tests.report.test_interactive import rows, words
 
 T, LONGEST = 2, 10_000
-SETTINGS = [(0.5, 0), (0.75, 60), (0.9, 180)]
+SETTINGS = [(0.5, 0), (0.75, 60), (0.9, 180), (0.95, 0)]
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,7 @@ def disc() -> Playable:
 
 
 def drawn(disc: Playable, modulus: float, angle: float, curve: str) -> dict[int, float]:
-    found = (row for row in rows(disc.chart, "size") if row["curve"] == curve)
+    found = (row for row in rows(disc.chart, "size", curve) if row["curve"] == curve)
     return {
         int(row["T"]): float(row["size"])
         for row in found
@@ -32,7 +33,7 @@ def drawn(disc: Playable, modulus: float, angle: float, curve: str) -> dict[int,
 def test_the_gradient_is_that_of_the_closed_form(disc: Playable, modulus: float, angle: float) -> None:
     eigenvalue, curve = complex(modulus * np.exp(1j * np.deg2rad(angle))), drawn(disc, modulus, angle, "gradient")
     assert {playing.ANCHOR, LONGEST} <= set(curve)
-    for time in sorted(curve)[::5]:
+    for time in curve:
         expected = float(abs(forms.closed_form(eigenvalue, T, time - T)))
         assert curve[time] == pytest.approx(expected, rel=1e-3)
         assert curve[time] != pytest.approx(float(abs(forms.closed_form(0.99 * eigenvalue, T, time - T))), rel=1e-3)
@@ -47,8 +48,34 @@ def test_both_powers_go_through_the_gradient_at_the_anchor_with_their_own_slopes
         ends = drawn(disc, modulus, angle, name)
         slope = np.diff(np.log(list(ends.values())))[0] / np.diff(np.log(list(ends)))[0]
         assert slope == pytest.approx(float(rate(eigenvalue)), abs=1e-3)
+        assert list(ends) == [min(gradient), LONGEST]
         at_anchor = ends[LONGEST] * (playing.ANCHOR / LONGEST) ** float(rate(eigenvalue))
         assert at_anchor == pytest.approx(gradient[playing.ANCHOR], rel=2e-3)
+
+
+def test_the_gradient_is_drawn_as_points_for_no_line_shows_where_it_dips(disc: Playable) -> None:
+    """At lambda = -0.95 two terms of opposite sign cancel, between two times that a line would join."""
+    T_, at = np.arange(200, 300), -0.95
+    dense = [float(abs(forms.closed_form(at, T, int(time) - T))) for time in T_]
+    assert min(dense) < 0.1 * min(dense[0], dense[-1])
+    layers = [layer for panel in disc.chart["concat"] for layer in panel["layer"] if layer["encoding"].get("color")]
+    drawn_as = {
+        tuple(layer["encoding"]["color"].get("scale", {}).get("domain", ())): layer["mark"]["type"] for layer in layers
+    }
+    assert drawn_as[playing.CURVES[:1]] == "point" and drawn_as[playing.CURVES[1:]] == "line"
+
+
+def test_the_caption_says_at_how_many_times() -> None:
+    assert f"at {len(playing.times(T, LONGEST))} times" in find_page("uniform_attention").text
+
+
+@pytest.mark.parametrize(
+    ("modulus", "angle", "name"), [(0, 180, "0"), (0, 90, "0"), (0.5, 90, "0 + 0.5i"), (0.5, 120, "-0.25 + 0.433i")]
+)
+def test_an_eigenvalue_is_named_without_rounding_errors(
+    disc: Playable, modulus: float, angle: float, name: str
+) -> None:
+    assert f"λ = {name};" in words(disc.picture(modulus=modulus, angle=angle)).replace("−", "-")
 
 
 @pytest.mark.parametrize(("modulus", "angle"), SETTINGS)

@@ -75,3 +75,8 @@ def test_bad_input_is_refused(options, message):
     symbols = options.pop("symbols", np.arange(1000) % 3)
     with pytest.raises(ValueError, match=message):
         leave_blocks_out(symbols, options.pop("lags"), **options)
+
+
+def test_symbols_numbered_with_gaps_are_counted_by_how_many_there_are():
+    sparse = np.array([0, 6000] * 4000)
+    np.testing.assert_array_equal(leave_blocks_out(sparse, [1]).curve, leave_blocks_out(sparse // 6000, [1]).curve)

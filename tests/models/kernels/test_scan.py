@@ -55,6 +55,14 @@ def test_where_chunks_begin_does_not_matter(batch: int, time: int, channels: int
         torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("time", [0, 1, 33])
+def test_a_chunk_longer_than_the_sequence_takes_no_more_memory(time: int) -> None:
+    inputs = arguments(2, time, 3, 2)
+    expected = outputs_and_gradients(ours, inputs)
+    for one, other in zip(outputs_and_gradients(ours, inputs, chunk=10**12), expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 30))
 def test_a_sequence_may_be_cut_anywhere_and_the_state_handed_over(cut: int) -> None:

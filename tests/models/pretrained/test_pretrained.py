@@ -174,12 +174,12 @@ class Words:
         return {"input_ids": self.encode(text), "offset_mapping": offsets}
 
 
-def tiny_llama(rows, trained_on=None):
+def tiny_llama(rows, trained_on=None, context=64):
     """A model of transformers; `trained_on` makes it sure of one sentence."""
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     config = transformers.LlamaConfig(vocab_size=rows, hidden_size=16, intermediate_size=16, num_hidden_layers=1,
-                                      num_attention_heads=2, max_position_embeddings=64)  # fmt: skip
+                                      num_attention_heads=2, max_position_embeddings=context)  # fmt: skip
     model = transformers.LlamaForCausalLM(config)
     if trained_on is not None:
         tokens = torch.tensor([[0, *trained_on]])
@@ -201,6 +201,50 @@ def test_tokenizer_and_model_have_to_belong_together():
     strangers = Words(list(dict.fromkeys(reversed(language_model.PROBE.split()))))
     with pytest.raises(ValueError, match=r"do not belong together: a plain sentence costs"):
         LanguageModel(model, strangers)
+
+
+@pytest.mark.parametrize("context", [2, 8, 22])
+def test_of_the_sentence_as_much_is_read_as_the_context_holds(context):
+    words = Words(dict.fromkeys(language_model.PROBE.split()))
+    tokens = words.encode(language_model.PROBE)[: context - 1]
+    assert LanguageModel(tiny_llama(len(words), tokens, context), words).context == context
+    with pytest.raises(ValueError, match=r"do not belong together: a plain sentence costs"):
+        LanguageModel(tiny_llama(len(words), None, context), words)
+
+
+OTHER_LOGITS = [
+    ("Cohere", {"logit_scale": 0.25}, {"logit_scale": 1.0}),
+    ("Gemma2", {"final_logit_softcapping": 3.0, "head_dim": 8}, {"final_logit_softcapping": None, "head_dim": 8}),
+    ("Granite", {"logits_scaling": 8.0}, {"logits_scaling": 1.0}),
+    ("Roberta", {"is_decoder": True, "max_position_embeddings": 66, "pad_token_id": 1}, None),
+]
+
+
+@pytest.mark.parametrize(("architecture", "changing", "plain"), OTHER_LOGITS)
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_what_is_read_is_what_the_model_says_or_the_model_is_refused(architecture, changing, plain, precision):
+    transformers = pytest.importorskip("transformers")
+    config, kind = (getattr(transformers, architecture + end) for end in ("Config", "ForCausalLM"))
+
+    def build(options):
+        torch.manual_seed(0)
+        heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "pad_token_id": 0}
+        model = kind(config(vocab_size=8, hidden_size=16, intermediate_size=16, num_hidden_layers=1, **heads | options))
+        with torch.no_grad():
+            model.get_output_embeddings().weight.normal_()
+        return model.eval()
+
+    words, rows = Words(list("abcdefg")), np.random.default_rng(0).integers(0, 8, (3, 9))
+    with pytest.raises(ValueError, match=rf"linear map .* is allowed, got {architecture}ForCausalLM"):
+        LanguageModel(build(changing), words, start="c", precision=precision, check_sentence=False)
+    if plain is None:
+        return
+    model = build(plain)
+    q = LanguageModel(model, words, start="c", precision=precision, check_sentence=False)
+    with torch.no_grad():
+        read = torch.from_numpy(np.concatenate([np.full((3, 1), 3), rows[:, :-1]], axis=1))
+        own = model(input_ids=read).logits.log_softmax(-1).gather(-1, torch.from_numpy(rows)[..., None])[..., 0]
+    assert np.abs(q.log_probabilities(rows) - own.numpy()).max() < (1e-5 if precision == "float32" else 0.2)
 
 
 def test_log_probabilities_of_a_language_model_are_those_of_its_logits_in_any_batches():

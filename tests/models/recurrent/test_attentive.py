@@ -36,8 +36,10 @@ def test_every_equation_of_the_network_holds_for_its_trace(attention, attended):
                 assert e[now, i - 1] == -torch.inf and alpha[now, i - 1] == 0
             elif attention == "learned":
                 torch.testing.assert_close(e[now, i - 1], score)
-            elif attention == "uniform":
-                torch.testing.assert_close(alpha[now, i - 1].item(), 1 / len(times))
+            else:
+                assert e[now, i - 1] == 0
+                expected = 1 / len(times) if attention == "uniform" else 0.0
+                torch.testing.assert_close(alpha[now, i - 1].item(), expected)
         weighing = attention != "none" and len(times) > 0
         torch.testing.assert_close(alpha[now].sum().item(), float(weighing))
         torch.testing.assert_close(c[now], alpha[now] @ h)

@@ -156,6 +156,19 @@ def test_attended_times_are_those_of_the_stored_states() -> None:
     assert int((weights[:, -1] > 0).sum(1).max()) <= 2  # top - 1
 
 
+@pytest.mark.parametrize("top", [1, 2, 4])
+def test_the_zero_state_counts_among_the_top(top: int) -> None:
+    """From the time on at which `top` states are stored, weights add up to one and at most top - 1 are not zero."""
+    weights = layer_of(every=1, top=top).stepped(inputs(3, 9))[1].detach()
+    for stored in range(9):  # before step number `stored` from 0
+        total = weights[:, stored].sum(1)
+        if stored < top:
+            assert (weights[:, stored, : stored + 1] != 0).all() and ((total - 1).abs() > 1e-3).all()
+        else:
+            assert int((weights[:, stored] != 0).sum(1).max()) <= top - 1
+            assert (total - float(top > 1)).abs().max() < 1e-3  # of one state none is above itself
+
+
 def test_a_model_says_what_it_attends_to() -> None:
     model = create("sab", 5, 4, 2, top=3)
     tokens = torch.zeros(2, 7, dtype=torch.int64)

@@ -184,6 +184,32 @@ def test_an_exponential_is_taken_once_for_a_sequence(monkeypatch: pytest.MonkeyP
     assert len(calls) == 1
 
 
+def test_sequences_start_anew_where_times_do_not_select() -> None:
+    def difference(select: str) -> float:
+        """Between outputs after a restart and those of a fresh start, of the second of two sequences."""
+        torch.manual_seed(0)
+        layer, x = ScreeningLayer(3, 4, buffer=2, relevant=2, select=select).double(), torch.randn(2, 12, 3).double()
+        with torch.no_grad():
+            state = fresh = layer.initial_state(2)
+            for one in x[:, :5].unbind(1):
+                _, state = layer.step(one, state)
+            state, found = layer.restart(state, torch.tensor([False, True])), []
+            for one in x[:, 5:].unbind(1):
+                (h, state), (expected, fresh) = layer.step(one, state), layer.step(one, fresh)
+                found.append(h - expected)
+        assert float(torch.stack(found)[:, 0].abs().max()) > 1e-3  # the first one goes on
+        return float(torch.stack(found)[:, 1].abs().max())
+
+    assert difference("screening") < 1e-14 and difference("first") < 1e-14
+
+
+@pytest.mark.parametrize(("select", "options"), [("random", {}), ("oracle", {"oracle": (0, 1)})])
+def test_no_sequence_starts_anew_where_times_select(select: str, options: dict[str, Any]) -> None:
+    layer = ScreeningLayer(3, 4, buffer=2, relevant=2, select=select, **options)
+    with pytest.raises(ValueError, match=f"select: 'screening' or 'first' is allowed .* start anew, got '{select}'"):
+        layer.restart(layer.initial_state(2), torch.tensor([True, False]))
+
+
 def test_tokens_are_unit_vectors_unless_an_embedding_is_asked_for() -> None:
     plain, embedded = create("rel_rnn", 5, 8), create("rel_rnn", 5, 8, embedding=3)
     assert torch.equal(plain.embedding.weight, torch.eye(5))

@@ -6,6 +6,7 @@ import errno
 import gzip
 import json
 import lzma
+import unicodedata
 import warnings
 import zipfile
 from collections import Counter
@@ -57,6 +58,16 @@ def test_words_of_prose_hold_every_mark_and_no_white_space(text):
 def test_words_of_prose_keep_apostrophes_hyphens_and_case():
     words = split_words("Don't look-out, Mr. O’Neil--1,000!", as_distributed=False)
     assert words == ["Don't", "look-out", ",", "Mr", ".", "O’Neil", "-", "-", "1", ",", "000", "!"]
+
+
+def test_marks_that_combine_with_letters_belong_to_their_words():
+    hindi, persian = "हिन्दी में", "می‌خواهم"  # vowel signs; a joiner
+    assert split_words(hindi, as_distributed=False) == hindi.split()
+    assert split_words(persian, as_distributed=False) == [persian]
+    whole = "café déjà"
+    for form in ("NFC", "NFD"):
+        words = unicodedata.normalize(form, whole)
+        assert split_words(f"{words}!", as_distributed=False) == [*words.split(), "!"]
 
 
 @given(documents=st.lists(st.text(alphabet="ab c\n'’-.é\u2003")), as_distributed=st.booleans(), piece=st.integers(1, 9))

@@ -163,6 +163,7 @@ class CompiledScan(torch.autograd.Function):  # type: ignore[misc]
         *inputs, initial, chunk, keep = arguments
         u, size = inputs[0], inputs[3].shape[2]
         batch, time, channels = u.shape
+        chunk = min(chunk, max(1, time))  # backward holds the states of a whole chunk
         kept = u.new_empty(batch, -(-time // chunk) if keep else 0, size, channels)
         y, state = u.new_empty(u.shape), _by_size(initial)
         filled = numpy_arrays(y, kept, state)

@@ -5,8 +5,8 @@ stays where it is in `out`; place 0 is a zero state, whose part of the score is 
 
 Arrays are C-contiguous: driven (batch, time, 4 n), out (batch, time, 2 n), h and the context; gates (batch, time, 4 n),
 cells (batch, time, n), weights (batch, time, places), edges and totals (batch, time), keys (batch, places), zero at
-first as the weights are. An edge is the place of the `top`-th largest score, -1 as long as no more are stored, and a
-total what weights were divided by.
+first as the weights are. An edge is the place of the `top`-th largest score, -1 as long as there are no more places
+than that, place 0 among them, and a total what weights were divided by.
 """
 
 from __future__ import annotations

@@ -139,7 +139,10 @@ def initial_state(batch: int, weights: Weights, rule: Rule) -> ScreeningState:
 
 
 def restarted(state: ScreeningState, rows: Tensor) -> ScreeningState:
-    """The state in which the sequences `rows`, (batch,) of bool, have read nothing yet."""
+    """The state in which the sequences `rows`, (batch,) of bool, have read nothing yet.
+
+    `steps`, that of all sequences, goes on: what follows is that of a fresh start unless priorities depend on it.
+    """
     some = rows[:, None]
     return state._replace(
         hidden=state.hidden.masked_fill(some, 0.0),
