@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from experiments.natural_corpora.resampling import cut_pieces
-from lib.information.documents.segments import pair_numbers, sampling_floor, segmented_mutual_information
+from lib.information.documents.segments import floor_of_pairs, pair_numbers, segmented_mutual_information
 from lib.report.figures import GREY, styles
 from lib.report.figures.interactive import Playable, choice, chosen, logarithmic, readout, told_apart
 
@@ -26,7 +26,7 @@ def curves(text: ArrayLike, lags: ArrayLike, estimator: str, seed: int = 0) -> N
     """
     estimate = segmented_mutual_information(text, lags, estimator=estimator)
     pairs = pair_numbers(lags, [0, np.size(text)])
-    floor = sampling_floor(text, seed=seed, estimator=estimator, pairs=pairs).mean(axis=0)
+    floor = floor_of_pairs(text, pairs, seed=seed, estimator=estimator).mean(axis=0)
     return np.stack([estimate, floor, estimate - floor])
 
 

@@ -50,7 +50,7 @@ def resampled_curve(
     curve = segmented_mutual_information(symbols, steps, offsets, estimator)
     length = np.asarray(symbols).size
     pairs = pair_numbers(steps, checked_offsets(offsets, length))
-    floor = sampling_floor(symbols, seed=random, estimator=estimator, pairs=pairs).mean(axis=0)
+    floor = sampling_floor(symbols, seed=random, estimator=estimator).mean() * length / pairs  # bias goes as 1/pairs
     redrawn = block_bootstrap(
         symbols, steps, offsets, blocks=blocks, replicates=replicates, seed=random, estimator=estimator
     )

@@ -55,7 +55,7 @@ def sparse(t: int = 4, longest: int = 300, seed: int = 0) -> Playable:
     chart = points.mark_point(clip=True, aria=False, strokeWidth=1.5, opacity=1).encode(
         x=alt.X("k:Q", title="distance k (steps)", scale=alt.Scale(domain=[0, longest], nice=False, padding=5)),
         y=alt.Y("p:Q", title="gradient p(λ)", **logarithmic(LOWEST, HIGHEST, ".0e")),
-        size=alt.Size("curve:N", scale=alt.Scale(domain=CURVES, range=SIZES), legend=None),
+        size=alt.condition(f"datum.curve == '{CURVES[0]}'", *map(alt.value, SIZES)),
         **told_apart("curve", CURVES, points=True),
     )
     return Playable((chart + readout({**grid, "text": words}, *settings)).properties(width=470, height=280), *settings)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lib.information.documents.leave_out import leave_blocks_out
-from lib.information.documents.segments import pair_information, pair_numbers, sampling_floor
+from lib.information.documents.segments import floor_of_pairs, pair_information, pair_numbers
 from lib.information.intervals import UNKNOWN, Interval, percentiles, seed_mean
 from lib.measure.symbols import Symbols
 
@@ -88,7 +88,7 @@ def measure_curve(symbols: Symbols, lags: Integers, seed: int = 0, workers: int 
     ids, length = symbols.ids, len(symbols)
     found = leave_blocks_out(ids, lags, symbols.offsets, blocks=blocks_of(length), estimator=ESTIMATOR, workers=workers)
     numbers = pair_numbers(lags, symbols.offsets)
-    shuffled = sampling_floor(ids, SHUFFLES, random, ESTIMATOR, max(1, min(BLOCK, length // 10)), numbers)
+    shuffled = floor_of_pairs(ids, numbers, SHUFFLES, random, ESTIMATOR, max(1, min(BLOCK, length // 10)))
     floor = shuffled.mean(axis=0)
     replicates = found.replicates(REPLICATES, random) - floor
     of_floor = np.hypot(shuffled.std(axis=0, ddof=1) / np.sqrt(SHUFFLES), FLOOR_ERROR * abs(floor))

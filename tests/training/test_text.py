@@ -210,11 +210,7 @@ def test_validation_is_one_pass_whatever_the_window() -> None:
     losses = [text_loss(model, data, rows=ROWS, window=window) for window in (12, 4, 3)]
     assert losses == pytest.approx([losses[0]] * 3, rel=1e-12)
     assert text_loss(model, data, rows=1, window=4) != pytest.approx(losses[0], rel=1e-6)  # other rows, other states
-    for window, length in (
-        (5, 10),
-        (7, 7),
-        (8, 8),
-    ):  # windows that leave shorter pieces: what is behind them is left out
+    for window, length in ((5, 10), (7, 7), (8, 8)):  # what is behind shorter pieces is left out
         shorter = text_loss(model, data[: ROWS * length + 1], rows=ROWS, window=length)
         found = text_loss(model, data, rows=ROWS, window=window)
         assert found == pytest.approx(shorter, rel=1e-12) and found != pytest.approx(losses[0], rel=1e-6)

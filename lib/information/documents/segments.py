@@ -110,37 +110,59 @@ def sampling_floor(
     seed: int | np.random.Generator = 0,
     estimator: str = "grassberger2003",
     block: int = 100,
-    pairs: npt.ArrayLike | None = None,
 ) -> Floats:
     """What the estimator reports at this sample size where the truth is 0: nats, shape (shuffles,).
 
-    The text is paired, place by place, with a copy of itself whose blocks are in random order. They have half to one
-    and a half times `block` symbols, drawn evenly, so that no period of the text keeps its phase. Marginals are those
-    of the text, and neighbouring pairs depend on each other as they do at a large lag. `block=1` is the familiar
-    shuffled text; it takes all pairs for independent and so finds too little where symbols come in runs. `block` has to
-    exceed the length of those. What is found is the bias that the estimator leaves, mostly from the many cells that
-    hold few pairs.
+    The text is paired, place by place, with a copy of itself whose blocks of `block` symbols are in random order and
+    start at a random place. Marginals are those of the text, and neighbouring pairs depend on each other as they do at
+    a large lag. `block=1` is the familiar shuffled text; it takes all pairs for independent and so finds too little
+    where symbols come in runs. `block` has to exceed the length of those. What is found is the bias that the estimator
+    leaves, mostly from the many cells that hold few pairs. A text that repeats itself every `block` symbols keeps its
+    phase, and all of its information is taken for the floor; `floor_of_pairs` knows no phase. O(length) per shuffle.
+    """
+    array, size = checked_symbols(symbols)
+    times, whole = whole_number(shuffles, "shuffles", 1), len(array) // whole_number(block, "block", 1)
+    if whole < 2:
+        raise ValueError(f"block: 1 to {len(array) // 2} symbols are allowed, got {block}")
+    random = generator(seed)
+    floor: list[float] = []
+    for _ in range(times):
+        moved = np.roll(array, int(random.integers(len(array))))[: whole * block].reshape(whole, block)
+        floor.append(pair_information(array[: whole * block], random.permutation(moved).ravel(), size, estimator))
+    return np.array(floor)
 
-    pairs: (k,) whole numbers, 1 to the length; the floor for so many of the pairs, in blocks from all over the text,
-    shape (shuffles, k). It is measured for 6 numbers at most; between them what it is per pair changes slowly.
-    O(length) per shuffle and number.
+
+def floor_of_pairs(
+    symbols: npt.ArrayLike,
+    pairs: npt.ArrayLike,
+    shuffles: int = 4,
+    seed: int | np.random.Generator = 0,
+    estimator: str = "grassberger2003",
+    block: int = 100,
+) -> Floats:
+    """The same where fewer pairs are counted than there are, as at a large lag of short documents: (shuffles, k), nats.
+
+    pairs: (k,) whole numbers, 1 to the length. So many pairs are taken, in blocks from all over the text, which have
+    half to one and a half times `block` symbols, drawn evenly: no period of the text keeps its phase. It is measured
+    for 6 numbers at most; between them what it is per pair changes slowly. Where most cells hold less than a pair the
+    floor grows far more slowly than one over the number of pairs. O(length) per shuffle and number.
     """
     array, size = checked_symbols(symbols)
     times, length = whole_number(shuffles, "shuffles", 1), len(array)
     if length // whole_number(block, "block", 1) < 2:
         raise ValueError(f"block: 1 to {length // 2} symbols are allowed, got {block}")
-    asked = np.array([length]) if pairs is None else _pair_counts(pairs, length)
+    asked = _pair_counts(pairs, length)
     numbers = np.unique(np.geomspace(asked.min(), asked.max(), NUMBERS).round().astype(np.int64))
     random = generator(seed)
     floor = np.empty((times, len(asked)))
     for row in floor:
         moved = _in_another_order(array, block, random)
         # in blocks, or neighbouring pairs would depend on each other less than all do
-        places = _in_another_order(np.arange(length), block, random) if numbers[0] < length else None
-        drawn = (slice(None) if places is None else places[:number] for number in numbers)
+        places = _in_another_order(np.arange(length), block, random)
+        drawn = (places[:number] for number in numbers)
         found = [pair_information(array[some], moved[some], size, estimator) for some in drawn]
         row[:] = np.interp(np.log(asked), np.log(numbers), np.multiply(found, numbers)) / asked
-    return floor[:, 0] if pairs is None else floor
+    return floor
 
 
 def _pair_counts(pairs: npt.ArrayLike, length: int) -> Integers:

@@ -94,7 +94,7 @@ class Playable:
             if name not in known:
                 raise ValueError(f"settings: {_listed(known)} are allowed, got {name}")
             bind = known[name]["bind"]
-            if not _among(value, options := _options(bind), _tolerance(bind)):
+            if not _among(value, options := _options(bind), bind.get("step", 0)):
                 raise ValueError(f"setting {name}: one of {_listed(options)} is allowed, got {value!r}")
         params = [{**known[name], "value": values.get(name, known[name]["value"])} for name in known]
         return str(vl_convert.vegalite_to_svg({**self.chart, "params": params}, vl_version=VEGA_LITE))
@@ -114,10 +114,9 @@ def slider(name: str, label: str, values: ArrayLike, start: float) -> alt.Parame
     """
     _refuse_name(name)
     numbers = np.asarray(values)
-    near = _evenly(numbers) * NEAR
-    if not near > 0:
+    if not (even := _evenly(numbers)) > 0:
         raise ValueError(f"slider {name}: two or more numbers that rise by equal steps are allowed, got {values!r}")
-    if not _among(start, numbers, near):
+    if not _among(start, numbers, even):
         raise ValueError(f"slider {name}: it starts at one of {_listed(numbers)}, got {start!r}")
     first, last = (Decimal(f"{end:.{SLIDING.prec}g}") for end in (numbers[0], numbers[-1]))
     step = SLIDING.divide(last - first, Decimal(numbers.size - 1))
@@ -186,17 +185,14 @@ def told_apart(
     points: they are drawn as points, which differ in shape instead.
     """
     given = list(looks) or list(styles(len(names)))
-    seen: dict[str, list[Any]] = {"color": [look["color"] for look in given]}
-    if points:
-        seen["shape"] = [SHAPES[style["marker"]] for style in styles(len(names))]
-    else:
-        seen["strokeDash"] = [_dashes(look["linestyle"]) for look in given]
-    kinds = {"color": alt.Color, "shape": alt.Shape, "strokeDash": alt.StrokeDash}
     legend = alt.Legend(title=None, values=list(names), **(POINT if points else {}))
-    return {
-        channel: kinds[channel](f"{column}:N", scale=alt.Scale(domain=list(names), range=range_), legend=legend)
-        for channel, range_ in seen.items()
-    }
+    colours = alt.Scale(domain=list(names), range=[look["color"] for look in given])
+    seen = {"color": alt.Color(f"{column}:N", scale=colours, legend=legend)}
+    if points:
+        shapes = alt.Scale(domain=list(names), range=[SHAPES[style["marker"]] for style in styles(len(names))])
+        return {**seen, "shape": alt.Shape(f"{column}:N", scale=shapes, legend=legend)}
+    strokes = alt.Scale(domain=list(names), range=[_dashes(look["linestyle"]) for look in given])
+    return {**seen, "strokeDash": alt.StrokeDash(f"{column}:N", scale=strokes, legend=legend)}
 
 
 def _dashes(stroke: Any) -> list[float]:
@@ -261,7 +257,7 @@ def _condition(table: Mapping[str, Any], setting: alt.Parameter) -> str:
     if name not in table:
         raise ValueError(f"setting {name}: a column of the table is needed, got {_listed(table)}")
     for option in _options(bind):
-        if not _among(option, np.unique(table[name]), _tolerance(bind)):
+        if not _among(option, np.unique(table[name]), bind.get("step", 0)):
             raise ValueError(f"setting {name}: rows for every option are needed, got none for {option}")
     return f"abs(datum.{name} - {name}) < {bind['step'] / 4}" if "step" in bind else f"datum.{name} == {name}"
 
@@ -274,15 +270,10 @@ def _options(bind: Mapping[str, Any]) -> list[Any]:
     return [float(first + count * step) for count in range(int((last - first) / step) + 1)]
 
 
-def _tolerance(bind: Mapping[str, Any]) -> float:
-    """How far a number may be from an option: a slider only has steps, a list has its options as they are."""
-    return NEAR * float(bind.get("step", 0))
-
-
-def _among(value: Any, options: Iterable[Any], tolerance: float = 0) -> bool:
-    """Whether a word, or a number up to the tolerance, is one of the options; True and False are neither."""
+def _among(value: Any, options: Iterable[Any], step: float = 0) -> bool:
+    """Whether a word, or a number up to a small part of a slider's step, is an option; True and False are neither."""
     if _is_number(value):
-        return any(_is_number(one) and abs(float(value) - float(one)) <= tolerance for one in options)
+        return any(_is_number(one) and abs(float(value) - float(one)) <= NEAR * step for one in options)
     return isinstance(value, str) and any(isinstance(one, str) and value == one for one in options)
 
 
@@ -301,13 +292,8 @@ def _evenly(numbers: NDArray[Any]) -> float:
 def _looking_as_in_the_book(chart: Any) -> Any:
     style = mpl.rc_params_from_file(STYLE, use_default_template=False)
     ink, text, grid = (to_hex(style[name]) for name in ("axes.edgecolor", "text.color", "grid.color"))
-    words = {
-        "labelColor": text,
-        "titleColor": text,
-        "labelFontSize": 12,
-        "titleFontSize": 13,
-        "titleFontWeight": "normal",
-    }
+    sizes = {"labelFontSize": 12, "titleFontSize": 13}
+    words = {"labelColor": text, "titleColor": text, "titleFontWeight": "normal", **sizes}
     lines = {"domainColor": ink, "tickColor": ink, "gridColor": grid, "gridOpacity": style["grid.alpha"]}
     return chart.configure(
         background="transparent",

@@ -108,12 +108,10 @@ def test_the_floor_of_fewer_pairs_is_that_of_a_shorter_text_and_not_in_proportio
     chances = 1 / np.arange(1, 2001)
     symbols = random.choice(2000, size=120_000, p=chances / chances.sum())
     numbers = [1500, 4000, 40_000, 120_000]
-    floor = segments.sampling_floor(symbols, 4, 2, block=1, pairs=numbers).mean(axis=0)
+    floor = segments.floor_of_pairs(symbols, numbers, 4, 2, block=1).mean(axis=0)
     expected = [segments.sampling_floor(symbols[:n], 4, 3, block=1).mean() for n in numbers]
     np.testing.assert_allclose(floor, expected, rtol=0.05)
     assert floor[-1] * 120_000 / 1500 > 2 * floor[0]  # as it would be if it went as one over the number of pairs
-    whole = segments.sampling_floor(symbols, 3, 4)
-    np.testing.assert_array_equal(segments.sampling_floor(symbols, 3, 4, pairs=[len(symbols)])[:, 0], whole)
 
 
 def test_shuffled_text_lies_on_the_floor_at_every_lag():
@@ -184,9 +182,9 @@ def test_pieces_are_contiguous_of_one_length_and_reach_both_ends():
         (lambda: segments.segmented_mutual_information(np.arange(6), [1], [0, 7]), "offsets must rise from 0 to"),
         (lambda: segments.sampling_floor(np.arange(600), shuffles=0), "shuffles: a whole number of at least 1"),
         (lambda: segments.sampling_floor(np.arange(60)), "block: 1 to 30 symbols"),
-        (lambda: segments.sampling_floor(np.arange(600), pairs=[601]), "pairs: one or more numbers, 1 to 600, are"),
-        (lambda: segments.sampling_floor(np.arange(600), pairs=[]), "pairs: one or more numbers"),
-        (lambda: segments.sampling_floor(np.arange(600), pairs=[1.5]), "pairs: a whole number of at least 1"),
+        (lambda: segments.floor_of_pairs(np.arange(600), [601]), "pairs: one or more numbers, 1 to 600, are"),
+        (lambda: segments.floor_of_pairs(np.arange(600), []), "pairs: one or more numbers"),
+        (lambda: segments.floor_of_pairs(np.arange(600), [1.5]), "pairs: a whole number of at least 1"),
         (lambda: resampling.block_bootstrap(np.arange(60), [10], blocks=7), "even number from 2 to 6"),
         (lambda: resampling.block_bootstrap(np.arange(60), [10], blocks=8), "even number from 2 to 6"),
         (lambda: resampling.cut_pieces(np.arange(6), 7, 1), "1 to 6 symbols"),

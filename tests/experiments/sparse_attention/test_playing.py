@@ -37,9 +37,8 @@ def test_gradient_and_bound_are_the_exact_ones(
     exact = [float(value) for value in gradient_recursion(eigenvalue, attended, T, LONGEST)]
     gradient, bound = (drawn(figure, pattern, kappa, eigenvalue, curve) for curve in playing.CURVES)
     assert list(gradient.values()) == pytest.approx([exact[k] for k in gradient], rel=1e-3)
-    assert {k for k in playing.distances(LONGEST).tolist() if playing.LOWEST <= exact[k] <= playing.HIGHEST} <= {
-        *gradient
-    }
+    seen = {k for k in playing.distances(LONGEST).tolist() if playing.LOWEST <= exact[k] <= playing.HIGHEST}
+    assert seen <= set(gradient)
     other = gradient_recursion(eigenvalue, playing.patterns(T + LONGEST, T, 1)["no attention"], T, LONGEST)
     assert list(gradient.values()) != pytest.approx([float(other[k]) for k in gradient], rel=1e-3)
     steps = len(paths.shortest_path(attended, T, LONGEST)) - 1
@@ -47,7 +46,7 @@ def test_gradient_and_bound_are_the_exact_ones(
     assert bound[LONGEST] == pytest.approx(float(eigenvalue**steps / Fraction(most) ** (steps + 1)), rel=1e-3)
     assert all(bound[k] <= 1.001 * gradient[k] for k in bound)
     said = words(figure.picture(pattern=pattern, kappa=kappa, eigenvalue=float(eigenvalue))).replace("−", "-")
-    assert f"{pattern}, κ = {most}, {steps} recurrent steps" in said
+    assert f"{pattern}, κ = {most}, {steps} recurrent step{'s' * (steps != 1)} on" in said
     assert f"gradient at k = {LONGEST} {exact[-1]:.1e}" in said
 
 
