@@ -512,3 +512,21 @@ def test_units_too_far_apart_are_refused_with_their_scale() -> None:
         LinearRNN(*system).mutual_information([0, 1, 2, 3])
     with pytest.raises(ValueError, match=r"initial.*up to 4e\+199"):
         LinearRNN(*system, "stationary")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs"),
+    [([[0.0], [0.25]], [[1.0, 1.0]]), ([[1.0], [0.25]], [[0.0, 1.0]])],
+    ids=["not excited", "not seen"],
+)
+def test_a_growing_mode_keeps_information_only_if_it_is_excited_and_seen(inputs, outputs):
+    growing = [[2.0, 0.0], [0.0, 0.5]]
+    hidden = LinearRNN(inputs, growing, outputs, 1.0, "origin")
+    rate = hidden.decay_rate()
+    assert hidden.spectral_radius == 2.0 and rate > 0
+    near, far = hidden.mutual_information([30, 40])
+    assert np.log(near / far) / 10 == pytest.approx(rate, rel=1e-3) and far < 1e-6
+    shown = LinearRNN([[1.0], [0.25]], growing, [[1.0, 1.0]], 1.0, "origin")
+    assert shown.decay_rate() < 0
+    modulus = shown.spectral_radius
+    assert shown.mutual_information(40) == pytest.approx(0.5 * np.log(modulus**2), rel=1e-6)  # v = sigma^2 = 1
