@@ -40,8 +40,10 @@ def said(chart: Locator) -> str:
     return chart.locator(f".{READOUT}_marks text").text_content() or ""
 
 
-def curves(chart: Locator) -> list[str | None]:
-    found = chart.locator("svg path").evaluate_all("paths => paths.map(path => path.getAttribute('d'))")
+def curves(chart: Locator) -> list[str]:
+    """What is drawn and where it stands: the points of a figure all have the same shape."""
+    drawn = "paths => paths.map(path => `${path.getAttribute('d')} ${path.getAttribute('transform')}`)"
+    found = chart.locator("svg path").evaluate_all(drawn)
     assert isinstance(found, list)
     return found
 
