@@ -530,3 +530,18 @@ def test_a_growing_mode_keeps_information_only_if_it_is_excited_and_seen(inputs,
     assert shown.decay_rate() < 0
     modulus = shown.spectral_radius
     assert shown.mutual_information(40) == pytest.approx(0.5 * np.log(modulus**2), rel=1e-6)  # v = sigma^2 = 1
+
+
+def test_noise_outgrows_a_growing_mode_if_the_start_hides_a_faster_one_from_the_first_output():
+    weights = ([[1.0], [0.5]], [[1.6, 0.0], [0.0, 1.2]], [[0.3, 0.4]], 1.0)
+    plain = LinearRNN(*weights, "origin")
+    values, left = np.linalg.eig(np.asarray(plain.transition_matrix).T)
+    order = np.argsort(-np.abs(values))
+    fast, slow, row = np.abs(values[order[0]]), np.abs(values[order[1]]), np.real(left[:, order[0]])
+    cross = -row[2] / row[0]  # of h and x at the start: the fastest mode has no covariance with x_0
+    start = np.array([[50.0, 0.0, cross], [0.0, 50.0, 0.0], [cross, 0.0, 1.0]])
+    hidden = LinearRNN(*weights, initial=start)
+    near, far = hidden.mutual_information([20, 30])
+    assert np.log(near / far) / 10 == pytest.approx(2 * np.log(fast / slow), rel=0.01)
+    near, far = plain.mutual_information([20, 30])  # from h_0 = 0 it does not decay
+    assert far >= near > 0.5
