@@ -27,16 +27,16 @@ pages: $(READY)
 
 # The executed notebooks of the pages that were built, alone on a branch of `origin`: there Colab finds them.
 NOTEBOOKS := git --work-tree=_build/html/_sources
-notebooks: export GIT_INDEX_FILE = $(abspath _build/notebooks.index)
+notebooks: export GIT_INDEX_FILE = $(CURDIR)/_build/notebooks.index
 notebooks:
-	rm -f $(GIT_INDEX_FILE)
+	rm -f "$$GIT_INDEX_FILE"
 	$(NOTEBOOKS) add --force -- ':(glob)**/*.ipynb'
 	tree=$$($(NOTEBOOKS) write-tree) && commit=$$(git -c user.name=book -c user.email=book@localhost commit-tree -m "Notebooks of $$(git rev-parse --short HEAD)" $$tree) \
 	  && git push --quiet --force origin $$commit:refs/heads/notebooks
 
 release: pages
 	$(RUN) -m lib print -o _build/release/memory-of-sequence-models.pdf
-	cd _build && $(abspath $(RUN)) -m zipfile -c release/memory-of-sequence-models.zip html
+	cd _build && ../$(RUN) -m zipfile -c release/memory-of-sequence-models.zip html
 
 # One worker more than there are cores, for tests also wait for processes they start. Each has one thread: with more of
 # them every worker waits for the others, and burns their time.

@@ -150,21 +150,24 @@ def test_recipes_name_files_and_commands_that_there_are() -> None:
 def test_notebooks_go_alone_to_a_branch_of_origin(tmp_path: Path) -> None:
     def git(*arguments: str) -> str:
         command = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments]
-        return subprocess.run(command, cwd=tmp_path / "here", check=True, capture_output=True, text=True).stdout
+        return subprocess.run(command, cwd=here, check=True, capture_output=True, text=True).stdout
 
-    made = tmp_path / "here" / "_build" / "html" / "_sources" / "notebooks" / "part"
+    here = tmp_path / "here and there"  # a path with blanks
+    beside = tmp_path / "here"
+    beside.mkdir()
+    made = here / "_build" / "html" / "_sources" / "notebooks" / "part"
     made.mkdir(parents=True)
-    shutil.copy(ROOT / "Makefile", tmp_path / "here")
+    shutil.copy(ROOT / "Makefile", here)
     for name in ("a.ipynb", "a.md", "b.ipynb"):
         (made / name).write_text("{}")
-    (tmp_path / "here" / ".gitignore").write_text("_build/\n*.ipynb\n")
+    (here / ".gitignore").write_text("_build/\n*.ipynb\n")
     subprocess.run(["git", "init", "-q", "--bare", str(tmp_path / "there")], check=True)
     git("init", "-q")
     git("remote", "add", "origin", str(tmp_path / "there"))
     git("add", "Makefile")
     git("commit", "-q", "-m", "one")
     for kept in (["a", "b"], ["a"]):
-        subprocess.run(["make", "notebooks"], cwd=tmp_path / "here", check=True, capture_output=True)
+        subprocess.run(["make", "notebooks"], cwd=here, check=True, capture_output=True)
         (made / "b.ipynb").unlink(missing_ok=True)
         git("fetch", "-q", "origin")
         listed = git("ls-tree", "-r", "--name-only", "origin/notebooks").split()

@@ -38,7 +38,7 @@ CYCLES = [{"lib.processes.gaussian.hierarchical", "lib.processes.gaussian.on_dev
 
 FILES, LINES = 225, 33_500  # of lib; the lines are those of its Python files; an architecture or a task is a file more
 ENTRIES, LONGEST, SHORT = 14, 320, 70
-LOOSE = 7  # files of lib that belong to no room
+LOOSE = 8  # files of lib that belong to no room
 EXCEPTIONS: dict[str, str] = {
     "lib/batch/question.py": "fills in question.yml, its neighbour",
     "lib/processes/ngram/paper.py": "the rules as the paper prints them, to be compared with it",

@@ -58,9 +58,15 @@ def network_table(networks: Networks, comparisons: Comparisons) -> str:
         ("seeds", len),
         ("NLL (seeds)", lambda runs: mean_and_span([run.mean for run in runs], ".3f")),
         ("early minus late", lambda runs: comparisons.decline(runs[0].network)),
-        ("tokens/s", lambda runs: f"{fmean(run.result['tokens_per_second'] for run in runs):,.0f}"),
+        ("tokens/s", lambda runs: _speed(runs)),
     ]
     return table(columns, networks.values())
+
+
+def _speed(runs: Runs) -> str | None:
+    """Mean of tokens a second; a run that was stopped behind its last epoch has 0, which is no speed."""
+    known = [speed for run in runs if (speed := run.result["tokens_per_second"])]
+    return f"{fmean(known):,.0f}" if known else None
 
 
 def ladder_table(networks: Networks, counted: Sequence[Counted]) -> str:

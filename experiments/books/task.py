@@ -85,7 +85,7 @@ class DocumentWindows:
 
     @property
     def tokens_per_second(self) -> float:
-        """Tokens trained on per second of wall time; 0 before the first epoch."""
+        """Tokens trained on per second of wall time; 0 before the first epoch in this process."""
         return self.trained / self.seconds if self.seconds else 0.0
 
 

@@ -91,10 +91,19 @@ def training_table(models: Models, lengths: Sequence[int]) -> str:
         ("runs", lambda row: len(runs_of(row))),
         *_at_lengths(lengths, {"second half, $L$ = {}": lambda runs: _percent(runs, 0.5)}),
         *_at_lengths(lengths, {"last fifth, $L$ = {}": lambda runs: _percent(runs, 0.2)}),
-        ("tokens/s", lambda row: f"{np.median([run.result['tokens_per_second'] for run in runs_of(row)]):,.0f}"),
-        ("of it for data, at most", lambda row: f"{100 * max(run.result['data_share'] for run in runs_of(row)):.0f} %"),
+        ("tokens/s", lambda row: _known(runs_of(row), "tokens_per_second", lambda found: f"{np.median(found):,.0f}")),
+        (
+            "of it for data, at most",
+            lambda row: _known(runs_of(row), "data_share", lambda found: f"{100 * max(found):.0f} %"),
+        ),
     ]
     return table(columns, models.items())
+
+
+def _known(runs: Runs, name: str, told: Callable[[list[float]], str]) -> str | None:
+    """What is told of a number of the runs that have it; one stopped behind its last epoch has 0, which is none."""
+    found = [value for run in runs if (value := run.result[name])]
+    return told(found) if found else None
 
 
 def line_table(lines: Sequence[Baselines]) -> str:

@@ -204,7 +204,7 @@ def captured(evidence: Evidence) -> Cells:
 
     flat = ("GPT2: flat in L", (nearly_flat, "share of KL not learned rises with the length"))
     grows = ("KL grows with the length, without positions", "KL does not grow with the length")
-    smallest = ("smallest Mamba and Mamba2: degrade as L grows", grows)
+    smallest = ("small Mamba and Mamba2: degrade as L grows", grows)
     recalls = ("recalls ten copied symbols", "does not recall ten copied symbols")
     recalled = {"lstm": "LSTM copies", "rel_rnn": "RelRNN copies", "mem_rnn": "MemRNN copies"}
     said: dict[str, tuple[Cell, ...]] = {

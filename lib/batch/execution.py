@@ -68,9 +68,22 @@ class Job:
 
         try:
             stamp = json.loads(self.stamp.read_text(encoding="utf-8"))
-            return bool(stamp["key"] == self.key) and unchanged([inputs.parse(one) for one in stamp["inputs"]])
-        except (ValueError, KeyError, TypeError):  # cut off, or written by a former version of the book
+            whole = stamp["key"] == self.key and stamp["sizes"] == self.sizes()
+            return whole and unchanged([inputs.parse(one) for one in stamp["inputs"]])
+        except (OSError, ValueError, KeyError, TypeError):  # cut off, or written by a former version of the book
             return False
+
+    def sizes(self) -> list[int]:
+        """Bytes of the notebook and of the records, which a power cut may leave short."""
+        return [path.stat().st_size for path in (self.notebook, self.records)]
+
+    def current_key(self) -> str:
+        """The key as files are now; empty for a job without one."""
+        if not self.key:
+            return ""
+        from lib.batch.identity import page_key
+
+        return page_key(Page(self.page.name, self.page.root), self.profile, self.parameters)
 
     def weight(self) -> tuple[bool, float]:
         """What to sort by for the longest first: seconds of the last execution; before all where there is none."""
@@ -131,7 +144,7 @@ def _execute(job: Job, half: Path, progress: bool, kernel: WaitingKernel | None)
         inputs.VARIABLE: str(partial_inputs.absolute()),
         "BOOK_RECORDS_DIR": str(job.target.absolute().parents[job.page.name.count("/")]),
     } | QUIET
-    start = time.monotonic()
+    start, before = time.monotonic(), job.current_key()
     try:
         with environment(settings), private_kernels(kernel) as manager:
             papermill.execute_notebook(
@@ -163,8 +176,10 @@ def _execute(job: Job, half: Path, progress: bool, kernel: WaitingKernel | None)
     partial_records.touch()
     partial_records.replace(job.records)
     partial.replace(job.notebook)
-    stamp = {"key": job.key, "seconds": round(seconds, 1), "profile": job.profile, "ended": time.time_ns()}
-    write_whole(job.stamp, json.dumps(stamp | {"inputs": _noted(partial_inputs)}, indent=0))
+    # code that was changed while the page ran, and maybe changed back: nobody knows which of it ran
+    key = job.key if before == job.current_key() == job.key else "changed meanwhile"
+    stamp = {"key": key, "seconds": round(seconds, 1), "profile": job.profile, "ended": time.time_ns()}
+    write_whole(job.stamp, json.dumps(stamp | {"sizes": job.sizes(), "inputs": _noted(partial_inputs)}, indent=0))
     return Outcome(job.page.name, seconds, files=(str(job.notebook),))
 
 

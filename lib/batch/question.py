@@ -10,7 +10,7 @@ from string import Template
 
 import yaml
 
-from lib import ROOT
+from lib import ROOT, plain_yaml
 from lib.machine import write_whole
 
 TEMPLATES = Path(__file__).with_suffix(".yml")
@@ -25,7 +25,7 @@ def files_of(question: str, part: str, title: str) -> dict[str, str]:
         "quoted": json.dumps(title, ensure_ascii=False),  # in YAML, where `no` and `2024` are no texts
         "label": question.replace("_", "-"),
     }
-    templates = yaml.safe_load(TEMPLATES.read_text(encoding="utf-8"))
+    templates = plain_yaml.load(TEMPLATES.read_text(encoding="utf-8"))
     return {Template(path).substitute(filled): Template(text).substitute(filled) for path, text in templates.items()}
 
 

@@ -54,7 +54,10 @@ class Curve:
 
     @property
     def band(self) -> tuple[Floats, Floats]:
-        """Ends of the 95 % intervals of `information`; of two symbols with little of it they hold about 80 %."""
+        """Ends of the 95 % intervals of `information`; of two symbols with little of it they hold about 80 %.
+
+        Of many symbols, whose pairs are rare, they are up to 1.5 times too wide.
+        """
         low, high = np.quantile(self.replicates, [0.025, 0.975], axis=0)
         return low + self.floor, high + self.floor
 
@@ -68,8 +71,12 @@ def distances(symbols: Symbols, largest: int, count: int = LAGS) -> Integers:
     most = min(largest, len(symbols) // blocks_of(len(symbols)), int(lengths.max()) - 1)
     grid = np.unique(np.geomspace(1, max(most, 1), count).round().astype(np.int64))
     numbers = pair_numbers(grid, symbols.offsets)
-    fewest = len(symbols) // blocks_of(len(symbols)) + 2  # a block holds one start less at most
-    return np.asarray(grid[numbers >= max(LEFT * numbers[0], fewest)])
+    return np.asarray(grid[numbers >= max(LEFT * numbers[0], fewest_pairs(len(symbols)))])
+
+
+def fewest_pairs(length: int) -> int:
+    """So many pairs that some are left without any block, which holds one start less at most."""
+    return length // blocks_of(length) + 2
 
 
 def blocks_of(length: int) -> int:
@@ -126,12 +133,13 @@ def _shuffled(symbols: Symbols, borders: Integers, random: np.random.Generator) 
 
 
 def halves(symbols: Symbols, lags: Integers, seed: int = 0) -> Interval:
-    """ln of the information of the first half over that of the second, mean over distances; 95 % by blocks of both.
+    """ln of the information of the first half over that of the second, mean over distances; 95 % by blocks of both
+    (of two symbols they held 0 in 54 of 60 uniform texts).
 
     NaN where a half does not rise above its floor. 0 for a uniform text.
     """
     middle = len(symbols) // 2
-    parts = []
+    parts: list[Floats] = []
     for half, borders in (
         (symbols.ids[:middle], np.minimum(symbols.offsets, middle)),
         (symbols.ids[middle:], np.maximum(symbols.offsets - middle, 0)),
@@ -140,10 +148,10 @@ def halves(symbols: Symbols, lags: Integers, seed: int = 0) -> Interval:
         part = Symbols(symbols.level, half, inside, symbols.kinds, symbols.kept, symbols.covered)
         near = lags[lags < np.diff(inside).max()]
         near = near[near * blocks_of(len(half)) <= len(half)]
-        near = near[pair_numbers(near, inside) >= len(half) // blocks_of(len(half)) + 2]  # as in `distances`
+        near = near[pair_numbers(near, inside) >= fewest_pairs(len(half))]
         if not near.size:
             return UNKNOWN
-        parts.append(measure_curve(part, near, seed).replicates.mean(axis=1))
+        parts.append(measure_curve(part, near, seed + len(parts)).replicates.mean(axis=1))
     if any(part.mean() <= 2 * part.std() for part in parts):
         return UNKNOWN
     first, second = (np.log(np.where(part > 0, part, np.nan)) for part in parts)

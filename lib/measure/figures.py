@@ -140,7 +140,9 @@ def draw_bipartite(found: results.Bipartite) -> Figure:
         shown = values > 0
         label = f"{name}, beta {_written(beta) or MISSING}"
         lengths = np.array(found.lengths)[shown]
-        information.errorbar(lengths, values[shown], 1.96 * errors[shown], **{**style, "markersize": 4}, label=label)
+        information.errorbar(
+            lengths, values[shown], found.half_width * errors[shown], **{**style, "markersize": 4}, label=label
+        )
     information.set(xscale="log", yscale="log", xlabel="length $L$ (tokens)", ylabel="information of halves (nats)")
     information.legend(fontsize=7)
     return figure

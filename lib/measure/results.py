@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from scipy import stats
 
 from lib.information.intervals import Interval
 from lib.machine import write_whole
@@ -123,6 +124,11 @@ class Bipartite(_Strict):
     state: State | None
     note: str
 
+    @property
+    def half_width(self) -> float:
+        """Of 95 % intervals, in standard errors: Student's for so many windows."""
+        return float(stats.t.ppf(0.975, self.windows - 1))
+
 
 class Share(_Strict):
     """Information of the other text over that of the text, floors taken off, at distances of a range."""
@@ -213,7 +219,8 @@ def rows(measured: Measured) -> Iterator[Sequence[Any]]:
         both = {"direct": (model.direct, model.beta.direct), "vclub": (model.vclub, model.beta.vclub)}
         for (name, (values, beta)), errors in zip(both.items(), model.standard_errors.values(), strict=True):
             for length, value, error in zip(model.lengths, values, errors, strict=True):
-                yield "bipartite", "", name, length, value, value - 1.96 * error, value + 1.96 * error
+                error *= model.half_width
+                yield "bipartite", "", name, length, value, value - error, value + error
             yield from _estimate("bipartite", "", f"beta {name}", "", beta)
         for position, loss in zip(model.positions, model.loss, strict=True):
             yield "bipartite", "", "loss", position, loss, "", ""

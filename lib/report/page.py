@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,8 @@ def markdown_table(head: Sequence[Any], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _cell(value: Any) -> str:
-    return MISSING if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)
+    missing = value is None or (isinstance(value, float) and math.isnan(value))
+    return MISSING if missing else re.sub(r"(?<!\\)\|", r"\|", str(value))  # a bar would begin another cell
 
 
 def span(values: Sequence[float], form: str) -> str | None:

@@ -32,12 +32,13 @@ class RunningElsewhere(RuntimeError):
 
 
 class Provenance(BaseModel):
-    """Where a record comes from; versions of packages, peak memory and the like may stand beside these."""
+    """Where a record comes from; versions of packages and the like may stand beside these."""
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
 
     date: str = Field(pattern=r"^\d{4}-\d\d-\d\dT")
     seconds: float = Field(ge=0)
+    peak_memory_MB: float = Field(ge=0)
     device: str
     commit: str
     code: str  # version of the sources, see lib.runs.provenance

@@ -14,11 +14,12 @@ import papermill.engines
 import pytest
 
 from lib.batch.execution import Job, execute
+from lib.batch.identity import page_key
 from lib.report import records
 
 
 def job(page, tmp_path: Path, **parameters) -> Job:
-    return Job(page, parameters, "smoke", tmp_path / "out" / page.name, key="k")
+    return Job(page, parameters, "smoke", tmp_path / "out" / page.name, page_key(page, "smoke", parameters))
 
 
 def outputs(path: Path) -> str:
@@ -64,7 +65,35 @@ def test_another_key_means_not_done(make_page, tmp_path: Path) -> None:
     execute(work)
     assert work.is_done()
     assert not Job(work.page, {}, "smoke", work.target, key="other").is_done()
-    assert json.loads(work.stamp.read_text())["key"] == "k"
+    assert json.loads(work.stamp.read_text())["key"] == work.key
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_a_page_that_was_changed_before_or_while_it_ran_is_not_done(make_page, tmp_path: Path, back: bool) -> None:
+    """Its kernel may have read either text, or code of either kind: that it was changed back does not help."""
+    page = make_page("a", "1")
+    text = page.source.read_text(encoding="utf-8")
+    work = job(page, tmp_path)
+    page.source.write_text(text + "\nMore words.\n", encoding="utf-8")
+    assert not execute(work).failed
+    if back:
+        page.source.write_text(text, encoding="utf-8")
+    assert not work.is_done()
+    page.source.write_text(text, encoding="utf-8")
+    execute(work)
+    assert work.is_done()
+
+
+@pytest.mark.parametrize("suffix", ["notebook", "records"])
+def test_an_execution_that_is_torn_is_not_done(make_page, tmp_path: Path, suffix: str) -> None:
+    work = job(make_page("a", "1", "2"), tmp_path)
+    execute(work)
+    path = getattr(work, suffix)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] if whole else b"{")
+    assert not work.is_done()
+    path.write_bytes(whole)
+    assert work.is_done()
 
 
 def test_records_of_checks_appear_when_the_page_ends(make_page, tmp_path: Path) -> None:
@@ -131,8 +160,15 @@ def test_an_execution_whose_stamp_is_cut_off_or_of_a_former_version_is_not_done(
     execute(work)
     assert work.is_done()
     whole = work.stamp.read_text()
-    former = ('{"key": "k"}', '{"key": "k", "inputs": null}', '{"key": "k", "inputs": [["a"]]}', "[]")
-    for wrong in ("", whole[:-4], *former):
+    known = {"key": work.key, "sizes": work.sizes()}
+    former = (
+        {"key": work.key},
+        {**known, "inputs": None},
+        {**known, "inputs": [["a"]]},
+        {"key": work.key, "inputs": []},
+        [],
+    )
+    for wrong in ("", whole[:-4], *map(json.dumps, former)):
         work.stamp.write_text(wrong)
         assert not work.is_done(), wrong
     work.stamp.write_text(whole)

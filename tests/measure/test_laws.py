@@ -132,7 +132,7 @@ def test_drift_is_what_change_of_composition_gives():
 
 def test_halves_that_differ_are_told_apart_and_equal_ones_are_not():
     lags = np.array([1, 2, 4, 8])
-    alike = halves(symbols(chain(0.9, 60_000, 1)), lags)
+    alike = halves(symbols(chain(0.9, 60_000, 3)), lags)
     other = halves(symbols(np.hstack([chain(0.9, 30_000, 1), chain(0.8, 30_000, 2)])), lags)
     assert alike.low < 0 < alike.high and other.low > 0.3
     assert np.isnan(halves(symbols(np.random.default_rng(0).integers(2, size=20_000)), lags).value)
@@ -199,3 +199,33 @@ def test_a_power_law_that_may_be_level_is_none(exponent, level):
     found = read_curve(made(0.1 * wave * LAGS**-exponent, noise=0.001), 10**6)
     assert (found.verdict, found.exponent is None) == (("neither", True) if level else ("power law", False))
     assert level == ("may as well be level" in found.reason)
+
+
+@pytest.mark.parametrize("length", [20_000, 200_000])
+def test_a_level_curve_with_noise_is_level_and_not_too_short(length):
+    random, places = np.random.default_rng(length), np.arange(length)
+    coins = random.random(length) < np.where(places < length // 2, 0.1, 0.9)  # 0.2218 nats at every distance
+    found = verdict(coins)
+    assert found.verdict == "neither" and "level" in found.reason
+
+
+def test_information_of_unequal_parts_is_not_nothing():
+    length, random = 200_000, np.random.default_rng(3)
+    topics = np.repeat(0.5 + 0.1 * random.standard_normal(32), length // 32)
+    rising = np.linspace(0.4, 0.6, length)
+    for chances in (topics, rising):
+        found = verdict(random.random(length) < chances)
+        assert found.verdict in ("neither", "too short to say")
+    shuffled = verdict(random.permutation(random.random(length) < topics))
+    assert shuffled.verdict == "nothing above the floor"
+
+
+def test_what_lies_beyond_a_gap_is_told_where_no_verdict_is_given():
+    random, columns = np.random.default_rng(5), 110
+    text = random.integers(0, 2, 60_000)
+    how = random.random(len(text))
+    for place in range(columns, len(text)):
+        if how[place] < 0.8:
+            text[place] = text[place - 1] if how[place] < 0.2 else text[place - columns]
+    found = verdict(text)
+    assert found.verdict == "too short to say" and found.reason.endswith("to 3, and at others")

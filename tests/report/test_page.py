@@ -31,6 +31,11 @@ def test_what_is_known_is_shown(value: object, shown: str) -> None:
     assert cells(table([("", lambda row: row)], [value]))[2] == [shown]
 
 
+def test_a_bar_in_a_cell_begins_no_other() -> None:
+    line = table([(r"|D| \| E", lambda row: row)], ["a|b"]).splitlines()
+    assert line[0] == r"| \|D\| \| E |" and line[2] == r"| a\|b |"
+
+
 def test_many_numbers_are_told_by_their_ends_their_mean_or_each() -> None:
     values = [3.0, 1.0, 2.0]
     assert span(values, ".0f") == "1 to 3"

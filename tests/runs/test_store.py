@@ -61,6 +61,7 @@ def test_numbers_of_numpy_are_kept_as_those_of_python(run, store):
         ('"loss": 0.1', '"loss": 0.1, "loss": 0.2', "each name is allowed once in an object, got 'loss' 2 times"),
         ('"seed": 0', '"seed": 1, "seed": 0', "each name is allowed once in an object, got 'seed' 2 times"),
         ('"loss": 0.1', f'"loss": {"[" * 100_000}{"]" * 100_000}', "recursion"),
+        ('"peak_memory_MB"', '"memory_MB"', "provenance.peak_memory_MB"),
     ],
 )
 def test_a_record_that_json_does_not_know_is_refused_with_its_file(run, store, old, new, message):

@@ -17,6 +17,7 @@ from experiments.recall.runs import COMMON_RATE, SEEDS, USUAL, RecallRun, settle
 from experiments.recall.statements import seed_rows
 from lib.information.intervals import Interval, paired_mean
 from lib.report.claims import undecided
+from lib.report.page import span
 from lib.report.verdicts import UNMET, judge
 
 LOOKING = 3.0  # times as much attention on the symbols as before training
@@ -134,8 +135,8 @@ def judge_relevance(runs: Iterable[RecallRun], without: str = "other") -> dict[s
     cells = with_relevance(runs)
     trained = [run for some in cells.values() for run in some]
 
-    def either(run: RecallRun) -> float:
-        found = run.inside("after")["relevance"]
+    def either(run: RecallRun, when: str = "after") -> float:
+        found = run.inside(when)["relevance"]
         return float(found["relevant"] + found["other"])
 
     def other(run: RecallRun) -> float:
@@ -145,6 +146,8 @@ def judge_relevance(runs: Iterable[RecallRun], without: str = "other") -> dict[s
         found = run.inside("after")["relevance"][f"without_{without}"]
         return np.nan if found is None else float(found[1])
 
+    started = span([either(run, "before") for run in trained], ".2f")
+    noted = {"states of either kind": [f"{started} before training, when all are relevant"]} if trained else {}
     asked = {
         "states of either kind": (either, OF_EITHER_KIND, "most states are neither relevant nor not"),
         "states that are not relevant": (other, NOT_RELEVANT, "few states are hardly looked at, as before training"),
@@ -159,7 +162,7 @@ def judge_relevance(runs: Iterable[RecallRun], without: str = "other") -> dict[s
             plateau=settled(trained),
             condition="to plateau",
             explanation=explanation,
-            note="; ".join(f"{told}, T = {some[0].delay}" for told, some in cells.items()),
+            note="; ".join([*noted.get(part, ()), *(f"{told}, T = {some[0].delay}" for told, some in cells.items())]),
         )
         for part, (number, bound, explanation) in asked.items()
     }

@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
-import yaml
 from playwright.sync_api import Browser, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
 from pypdf import PdfReader, PdfWriter
 from pypdf.generic import ArrayObject, DictionaryObject, NameObject, TextStringObject
 
-from lib import ROOT
+from lib import ROOT, plain_yaml
 from lib.batch.pages import files_in
 from lib.machine import write_whole
 
@@ -39,7 +38,7 @@ Print = tuple[str, bytes]
 
 def parts(contents: Path = ROOT / "_toc.yml") -> list[Part]:
     """The caption of each part and the names of its pages, in reading order; what precedes the parts has no caption."""
-    toc = yaml.safe_load(contents.read_text(encoding="utf-8"))
+    toc = plain_yaml.load(contents.read_text(encoding="utf-8"))
     found = [(str(part.get("caption", "")), list(files_in(part))) for part in toc.get("parts", [])]
     return [("", list(files_in({name: value for name, value in toc.items() if name != "parts"}))), *found]
 

@@ -16,12 +16,11 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 from xml.etree import ElementTree
 
-import yaml
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
-from lib import ROOT
+from lib import ROOT, plain_yaml
 from lib.batch.publish.address import pages_url, repository_url
 from lib.machine import write_whole
 
@@ -62,7 +61,7 @@ def _set_address(config: Any, address: str) -> None:
 
 def citation() -> dict[str, Any]:
     """The book as it is cited: the fields of `CITATION.cff`."""
-    found: dict[str, Any] = yaml.safe_load(CITATION.read_text(encoding="utf-8"))
+    found: dict[str, Any] = plain_yaml.load(CITATION.read_text(encoding="utf-8"))
     return found
 
 

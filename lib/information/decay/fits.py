@@ -107,7 +107,8 @@ def fit_exponential(
     As Shen 2019 does for Fig. 1(c): the slope of ln I against d is -1/xi, and its 95 % interval is Student's.
     offset=True adds a constant C >= 0, see `fit_power_law`. A curve that does not fall has xi = inf, and an
     interval whose slope may be 0 ends at inf. A power law also has a "correlation length" in this sense, set by the
-    largest lag: compare models.
+    largest lag: compare models. floor has to exceed the noise of mi: otherwise the far points kept are those that noise
+    lifted, and length and interval are far too large. Take `sampling_floor` and its spread, or near lags only.
 
     lags, mi: (n,), lags >= 0, mi in nats. Returns .correlation_length .interval .amplitude .offset .predict(lags)
     .aic .aicc .points .sigma. Raises ValueError for other shapes, NaN or infinity, negative lags or floor, fewer

@@ -27,7 +27,7 @@ _SAMPLE = re.compile(r"^=+ SAMPLE \d+ =+$\n?", re.MULTILINE)
 _END_OF_TEXT = "<|endoftext|>"
 _BEGIN = re.compile(
     r"(?:\A|\n[ \t]*\n|(?<!\bMr)(?<!\bMrs)(?<!\bDr)(?<!\bSt)(?<!\bMessrs)(?<!\b[A-Z])[.!?][\"'”’)\]]*)\s*"
-    r"(?P<first>[\"'“‘(\[_]*[A-Z])"
+    r"(?P<first>[\"'“‘(\[_]*[A-Z])?"  # or nothing: the white space is passed either way, and looked at once
 )
 
 
@@ -153,9 +153,5 @@ def sentence_starts(text: str) -> NDArray[np.int64]:
     A capital letter has to follow, with its opening quotes, if any, and white space in between unless the text begins.
     Titles (Mr. Mrs. Dr. St. Messrs.) and single capital letters before the point end no sentence. O(length).
     """
-    found = (match for match in _BEGIN.finditer(text) if match.start("first") == 0 or _spaced(text, match))
-    return np.array([match.start("first") for match in found], dtype=np.int64)
-
-
-def _spaced(text: str, match: re.Match[str]) -> bool:
-    return text[match.start("first") - 1].isspace()
+    places = (match.start("first") for match in _BEGIN.finditer(text))  # -1 where no sentence begins
+    return np.array([at for at in places if at == 0 or (at > 0 and text[at - 1].isspace())], dtype=np.int64)

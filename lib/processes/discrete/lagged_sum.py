@@ -18,9 +18,10 @@ class LaggedSum:
         x_t = x_{t-1} + x_{t-order} (mod symbols),  replaced by a uniform symbol with probability `noise`.
 
     Without noise and with two symbols that is x_t = x_{t-1} xor x_{t-order}. Started from `order` independent uniform
-    symbols the source is stationary: given the noise, (x_{t-order} .. x_{t-1}) -> (x_{t-order+1} .. x_t) is one to one,
-    so that any `order` neighbours are independent and uniform. The symbol `order` steps back is therefore uniform
-    even if all between are known, and a predictor of fewer than `order` symbols knows nothing: `conditional_entropy`.
+    symbols the source is stationary: (x_{t-order} .. x_{t-1}) -> (x_{t-order+1} .. x_t) is one to one where the sum
+    stands, and a replaced symbol is uniform whatever came before, so that any `order` neighbours are independent and
+    uniform. The symbol `order` steps back is therefore uniform even if all between are known, and a predictor of fewer
+    than `order` symbols knows nothing: `conditional_entropy`.
 
     order: at least 2. symbols: at least 2, numbered from 0. noise: a probability. Raises ValueError otherwise.
     """

@@ -112,9 +112,10 @@ class LinearRNN:
 
         t: whole numbers >= 0, any shape. Returns the same shape. Raises ValueError for other t, and where units
         of h and x are so far apart that Cov(x_t | x_0) leaves the range of float64. Cost O((m+d)^3) each: 10^5
-        lags in a fraction of a second for small networks. Where no noise reaches a growing mode, the
-        information grows without bound, and is not resolved beyond 36 nats. One output is followed through a
-        growth of 10^40 a step; to several, 10^6 leaves five digits and 10^10 none. Source: Shen (2019), Eq. 8, 41.
+        lags in a fraction of a second for small networks. Where x_0 alone fixes a growing mode, which neither noise
+        nor the rest of h_0 reaches, the information grows without bound, and is not resolved beyond 36 nats. One
+        output is followed through a growth of 10^40 a step; to several, 10^6 leaves five digits and 10^10 none.
+        Source: Shen (2019), Eq. 8, 41.
         """
         times = whole_lags(t, name="t")
         flat, which = np.unique(times.ravel(), return_inverse=True)
@@ -161,8 +162,10 @@ class LinearRNN:
 
         z_0: the pole of Sigma(z) nearest to the origin, 1 / (spectral radius of M) unless that mode is hidden
         from Cov(x_t, x_0), as is one coupled by less than 1e-12 of the rest of M in units that balance M.
-        Infinite without poles; zero or negative if a mode that is not hidden is not stable, and then I
-        falls as a power of t or not at all. Cost O((m+d)^3). Source: Shen (2019), Sec. 4.1.
+        That holds if every mode which noise reaches and outputs show is stable; else the variance may outgrow the
+        covariance, and I fall faster. Infinite without poles; zero or negative if a mode that is not hidden is not
+        stable: from h_0 = 0, with Cov(x_0) not singular, I then falls as a power of t or not at all.
+        Cost O((m+d)^3). Source: Shen (2019), Sec. 4.1.
         """
         moduli = np.abs(self._visible_eigenvalues)
         return float(-2.0 * np.log(moduli[0])) if moduli.size else float("inf")

@@ -254,7 +254,8 @@ class NgramLanguage:
     def entropy_rate(self) -> float:
         """Entropy of a sentence divided by its mean number of words, `<end>` counted as a word if the language has it.
 
-        Nats per word of a stream of independent sentences.
+        Nats per word of a stream of independent sentences that shows where they end, as with `<end>`; of one that
+        does not, an upper bound.
         """
         return self.sentence_entropy() / float(self.source.mean_length() + self.end)
 

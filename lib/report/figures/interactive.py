@@ -311,7 +311,7 @@ def _written(value: Any, exact: bool = False) -> str:
     if isinstance(value, float | np.floating):
         return repr(float(value)).removesuffix(".0") if exact else f"{value:.{DIGITS}g}"
     word = str(value)
-    return '"' + word.replace('"', '""') + '"' if set(word) & set(',"\n') else word
+    return '"' + word.replace('"', '""') + '"' if set(word) & set(',"\r\n') else word
 
 
 def _listed(values: Any) -> str:

@@ -179,8 +179,8 @@ def _refuse_rounding(model: NgramSSM, rules: Rules) -> None:
 def smoothed_law(laws: ArrayLike, epsilon: float) -> Array:
     """Positive distributions at distance epsilon / 2 from `laws` (N, K + 1) in the 1-norm (Def. 4.2).
 
-    A distribution with Z zeros gets epsilon / (4 Z) in each of them; the rest is scaled by 1 - epsilon / 4. Raises
-    ValueError for rows that are no distributions, or epsilon outside (0, 2).
+    A distribution with Z zeros gets epsilon / (4 Z) in each of them; the rest is scaled by 1 - epsilon / 4. One
+    without zeros stays as it is. Raises ValueError for rows that are no distributions, or epsilon outside (0, 2).
     """
     given, allowed = real_array(laws, "laws"), _distance(epsilon)
     if given.ndim != 2 or not np.all(given >= 0) or not np.allclose(given.sum(axis=1), 1, rtol=0, atol=1e-9):

@@ -115,8 +115,8 @@ def eigenvalue_bound(size: int, perturbation: float) -> float:
     powers = np.arange(n)
     for _ in range(200):
         middle = 0.5 * (low + high)
-        # divided by r^n, so that nothing overflows for large perturbations
-        too_small = middle > 0.0 and perturbation * np.sum(middle ** (powers - float(n))) >= 1.0
+        with np.errstate(over="ignore"):  # divided by r^n: infinite where r is small, and never for large perturbations
+            too_small = middle > 0.0 and perturbation * np.sum(middle ** (powers - float(n))) >= 1.0
         low, high = (middle, high) if too_small or middle == 0.0 else (low, middle)
     return float(high) if perturbation else 0.0
 

@@ -159,14 +159,17 @@ def clock_records(share: Share, gain: float = 1.0, worse: float = 1.2, noise: fl
         asked = run.parameters
         size, layers, changes, fit = asked["size"], asked["layers"], asked["model"], asked["fit"]
         twice = changes["positions"] == "none" or asked["copies"] == 16  # at 80 epochs, by one of 160
-        gated = (size, layers) == ("mamba-2x32", 4) and twice
-        most = 640 if (asked["copies"], changes.get("size")) == (16, 16) else 160  # at 320, by one of 640
+        larger = size in ("mamba-2x64", "mamba2-2x64")  # at 160 and 80 epochs, by one of 320 and 160
+        gated = ((size, layers) == ("mamba-2x32", 4) and twice) or larger
+        longest = (asked["copies"], changes.get("size")) == (16, 16)  # at 320, by one of 640
+        most = 640 if longest else 320 if larger else 160
         if fit["epochs"] > (most if gated else 80):
             continue
         level = baselines(layers, windows=()).independent.mean()
         level *= share(size, changes["positions"], changes.get("size", 0), 4**layers, asked["copies"])
         level *= np.exp(noise * np.random.default_rng(number).standard_normal())
-        usual = 0.01 if asked["size"].startswith("gpt2") else 0.03  # of the longest budget that all seeds have
+        slow = size.startswith("gpt2") or (larger and layers == 4)
+        usual = 0.01 if slow else 0.03  # of the longest budget that all seeds have
         level *= (worse if fit["learning_rate"] != usual else 1.0) / gain ** max(0.0, np.log2(fit["epochs"] / 40))
         found.append(record(size, layers, lambda at, value=level: value, run.seed, chosen=asked))
     return found

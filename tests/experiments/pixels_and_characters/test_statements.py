@@ -70,6 +70,8 @@ def test_a_network_has_to_be_below_the_trigrams_in_every_seed(recorded):
     below = [text_record("rel_rnn", 2.3 + seed / 100, seed) for seed in range(3)]
     assert statements.judge_counts(character_runs(below)) == "agrees"
     assert recorded["RelRNN below trigram counts"].outcome == "reduced"
+    assert recorded["RelRNN below trigram counts"].remark and statements.judge_printed_bits() == "undecided"
+    assert not recorded["what is printed of PTB"].remark  # nothing is printed: no remark decides
     above = [text_record("rel_rnn", 2.9 + seed / 100, seed) for seed in range(3)]
     assert statements.judge_counts(character_runs(above)) == "differs"
     across = [text_record("rel_rnn", 2.6 + seed / 5, seed) for seed in range(3)]

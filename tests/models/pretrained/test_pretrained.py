@@ -149,6 +149,8 @@ def test_sentences_start_at_capitals_after_the_end_of_another():
     starts = [text[place : place + 3] for place in sentence_starts(text)]
     assert starts == ["“It", "She", "A n", "Mr.", "‘Ye"]
     assert sentence_starts("").size == 0
+    empty = "\n " * 300_000  # looked at once, not once for each of its lines
+    assert sentence_starts(f"A.{empty}B{empty}c{empty}D").tolist() == [0, 600_002, 1_800_004]
 
 
 class Words:

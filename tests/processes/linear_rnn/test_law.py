@@ -545,3 +545,28 @@ def test_noise_outgrows_a_growing_mode_if_the_start_hides_a_faster_one_from_the_
     assert np.log(near / far) / 10 == pytest.approx(2 * np.log(fast / slow), rel=0.01)
     near, far = plain.mutual_information([20, 30])  # from h_0 = 0 it does not decay
     assert far >= near > 0.5
+
+
+def test_a_growing_pair_at_a_rational_angle_gives_a_cycle_that_can_be_constant():
+    turning = LinearRNN([[1.0], [0.0]], [[0.375, -1.9125], [1.0, 0.0]], [[-0.3375, 0.84375]], 1.0, "origin")
+    values = np.linalg.eigvals(np.asarray(turning.transition_matrix))
+    assert np.sort(values.imag) == pytest.approx([-1.5, 0.0, 1.5])
+    assert np.ptp(turning.mutual_information(np.arange(40, 52))) < 1e-6
+    signs = LinearRNN([[1.0], [0.0]], [[0.9, 1.0], [1.0, 0.0]], [[1.25, -2.025]], 1.0, "origin")  # 1.5 and -1.5
+    even, odd = signs.mutual_information([60, 61])
+    assert signs.mutual_information([80, 81]) == pytest.approx([even, odd], rel=1e-4) and abs(even - odd) > 0.1
+
+
+def test_a_singular_start_of_two_outputs_hides_a_faster_mode_from_h_0_zero():
+    weights = ([[1.0, 0.3], [0.5, -0.8]], [[1.6, 0.0], [0.0, 1.2]], [[0.3, 0.4], [0.15, 0.2]], 1.0)
+    values, left = np.linalg.eig(np.asarray(LinearRNN(*weights).transition_matrix).T)
+    seen = np.real(left[2:, np.argmax(np.abs(values))])  # what of x_0 excites the fastest mode
+    across = np.array([-seen[1], seen[0]]) / np.linalg.norm(seen)
+    start = np.zeros((4, 4))
+    start[2:, 2:] = np.outer(across, across)
+    hidden = LinearRNN(*weights, initial=start)
+    near, far = hidden.mutual_information([20, 30])
+    assert hidden.decay_rate() < 0 and far < 1e-3 * near
+    start[2:, 2:] += 0.01 * np.eye(2)  # a little of all, and it is kept
+    near, far = LinearRNN(*weights, initial=start).mutual_information([20, 30])
+    assert far == pytest.approx(near, rel=0.1) and far > 1e-3

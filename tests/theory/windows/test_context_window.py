@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
 from itertools import product
 
@@ -141,6 +142,9 @@ def test_the_bound_is_attained_by_the_worst_perturbation() -> None:
     assert np.abs(np.linalg.eigvals(worst) - bound).min() < 1e-9
     assert 1 / values[0] >= 1e-3  # triangle inequality: no smaller perturbation puts an eigenvalue there
     assert eigenvalue_bound(3, 0.0) == 0.0 and eigenvalue_bound(1, 0.25) == pytest.approx(0.25)
+    with warnings.catch_warnings(action="error"):  # r^-n is beyond float64 for the smaller r
+        bound = eigenvalue_bound(1100, 1e-3)
+    assert bound**1100 == pytest.approx(1e-3 * np.sum(bound ** np.arange(1100)), rel=1e-9)
 
 
 def test_computed_eigenvalues_lie_on_a_ring_and_exact_powers_tell_the_truth() -> None:

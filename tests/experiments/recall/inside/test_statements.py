@@ -10,7 +10,7 @@ def looked_back(relevant=0.3, other=0.5, cosine=0.97, random=0.5, **said: Any):
     """Full attention that learnt, on both tasks."""
     numbers = {"relevant": relevant, "other": other, "without_random": [0.8, random], "without_small": [0.01, 0.99]}
     numbers["without_other"] = None if cosine is None else [0.2, cosine]
-    inside = {"after": {"relevance": numbers}}
+    inside = {"after": {"relevance": numbers}, "before": {"relevance": {"relevant": 1.0, "other": 0.0}}}
     asked = {"success": 4000, "inside": inside} | said
     return runs(*(cell("mem_rnn", 30, task=task, **asked) for task in ("copy", "denoise")))
 
