@@ -159,10 +159,9 @@ def clock_records(share: Share, gain: float = 1.0, worse: float = 1.2, noise: fl
         asked = run.parameters
         size, layers, changes, fit = asked["size"], asked["layers"], asked["model"], asked["fit"]
         twice = changes["positions"] == "none" or asked["copies"] == 16  # at 80 epochs, by one of 160
-        larger = size in ("mamba-2x64", "mamba2-2x64")  # at 160 and 80 epochs, by one of 320 and 160
+        larger = size in ("mamba-2x64", "mamba2-2x64")  # at 160 and 80 epochs, without runs for the gate
         gated = ((size, layers) == ("mamba-2x32", 4) and twice) or larger
-        longest = (asked["copies"], changes.get("size")) == (16, 16)  # at 320, by one of 640
-        most = 640 if longest else 320 if larger else 160
+        most = 640 if (asked["copies"], changes.get("size")) == (16, 16) else 160  # at 320, by one of 640
         if fit["epochs"] > (most if gated else 80):
             continue
         level = baselines(layers, windows=()).independent.mean()
