@@ -75,7 +75,7 @@ def test_parallel_and_stepwise_forms_are_equal(variant: str, dtype: Any, toleran
         difference = float((parallel - stepped(model, sequence)).abs().max())
     assert parallel.shape == (3, 70, VOCABULARY)
     assert parallel.dtype == dtype
-    assert difference < tolerance
+    assert difference < tolerance * max(1.0, float(parallel.abs().max()))  # orthogonal networks have logits of hundreds
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
