@@ -98,11 +98,12 @@ class FactRun:
 
     @cached_property
     def forgotten(self) -> float:
-        """Share of the excess on known facts that is due to their age.
+        """Share of the excess on known facts that is due to their age, at most.
 
-        For every rank the loss at the youngest age, of facts of the pair before, is what the network lacks whatever
-        the age: it never learned these keys. What older mentions cost above that is forgetting; below it counts as 0.
-        NaN where nothing is lost.
+        For every bin of ranks the loss at the youngest age, of facts of the pair before, is what the network lacks
+        whatever the age: it never learned these keys. What older mentions cost above that is forgetting; below it
+        counts as 0. An upper value: within a bin older mentions are of rarer keys, and that counts as age. NaN where
+        nothing is lost.
         """
         losses, facts = (np.array(self.result[name], dtype=np.float64) for name in ("by_rank_and_age", "facts"))
         young = facts[:, 0] > 0

@@ -81,7 +81,8 @@ def class_scores(model: Any, values: Floats, classes: Whole, device: torch.devic
 
 
 class WindowReading:
-    """As the released code reads: the state goes on from window to window, memory is emptied at the start of each.
+    """The state goes on from window to window, memory is emptied at the start of each, as in the authors' code, which
+    carries the hidden state h_T where this carries s_T, the mean with what was attended to.
 
     memory "steps", a control: state and memory are emptied before every character, and nothing is carried. Raises
     ValueError for another memory.

@@ -104,6 +104,10 @@ def test_first_come_solves_copy_and_not_denoise() -> None:
     denoised = cell("rel_rnn", task="denoise", success=5000)
     failing = cell("rel_rnn", task="denoise", updates=9000, accuracy=0.4, **FIRST)
     told = tables.choice(copying, runs(denoised, failing))
+    assert told.endswith("on denoise screening learns in at most 5000 updates what first come has not learned in 9000.")
+    printed = cell("rel_rnn", task="denoise", updates=15000, accuracy=0.4, rate=0.0002, **FIRST)
+    waited = runs(denoised, cell("rel_rnn", task="denoise", updates=15000, accuracy=0.4, **FIRST), printed)
+    told = tables.choice(copying, waited)
     assert told.endswith("copy does not tell screening from first come, and denoise does.")
     # negative controls: first come solves denoise too; screening does not; first come does not copy
     other = runs(denoised, cell("rel_rnn", task="denoise", success=5000, **FIRST))
