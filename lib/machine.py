@@ -225,8 +225,9 @@ def _read_by(name: str, files: dict[str, bytes]) -> set[str]:
 def _parents(root: Path) -> Iterator[Path]:
     setting = os.environ.get(CACHE_VARIABLE)
     if setting:
-        given = Path(setting).expanduser().absolute()
-        yield given.parent if OWN_FOLDER.fullmatch(given.name) else given  # set by the process that started this one
+        with contextlib.suppress(RuntimeError):  # of a user who does not exist
+            given = Path(setting).expanduser().absolute()
+            yield given.parent if OWN_FOLDER.fullmatch(given.name) else given  # set by the process that started this
     yield root / "_build" / "numba"
     own, user = os.environ.get("BOOK_CACHE"), os.environ.get("XDG_CACHE_HOME")
     with contextlib.suppress(RuntimeError):  # a user without a home

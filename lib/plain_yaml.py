@@ -1,4 +1,4 @@
-"""YAML as files of the book are written in: no name twice in a mapping, and numbers as in Python."""
+"""YAML as files of the book are written in: no name twice in a mapping, not too deep, and numbers as in Python."""
 
 from __future__ import annotations
 
@@ -8,18 +8,36 @@ from typing import Any
 import yaml
 
 _INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+_ALIKE = (_INT, _FLOAT, "tag:yaml.org,2002:bool", "tag:yaml.org,2002:null")  # two texts may be one key: 1, +1 and true
+DEEPEST = 100  # levels: the parser calls itself for each, and 30 000 end the process
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # compiled where there is one
     """YAML 1.1 in which 1e-2 is a number, and 010 and 1:30, there 8 and 90, are none."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        names: set[str] = set()
-        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-            if isinstance(key, yaml.ScalarNode) and key.value in names:
+    def get_single_node(self) -> yaml.Node | None:
+        """The whole text, in which no mapping has a name twice, before `<<` puts names of others into it."""
+        root: yaml.Node | None = super().get_single_node()
+        met, waiting = set(), [root]
+        while waiting:
+            node = waiting.pop()
+            if not isinstance(node, yaml.CollectionNode) or id(node) in met:
+                continue
+            met.add(id(node))
+            if isinstance(node, yaml.MappingNode):
+                self._refuse_doubles([key for key, _ in node.value if isinstance(key, yaml.ScalarNode)])
+                waiting += [each for pair in node.value for each in pair]
+            else:
+                waiting += node.value
+        return root
+
+    def _refuse_doubles(self, keys: list[yaml.ScalarNode]) -> None:
+        names = set()
+        for key in keys:
+            name = self.construct_object(key) if key.tag in _ALIKE else (key.tag, key.value)
+            if name in names:
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} stands twice", key.start_mark)
-            names.add(str(key.value))
-        return super().construct_mapping(node, deep)  # type: ignore[no-any-return]
+            names.add(name)
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -35,8 +53,24 @@ _Loader.add_implicit_resolver(
 
 
 def load(text: str) -> Any:
-    """What the text says. Raises ``ValueError`` with the line for what is no YAML, and for a name that stands twice."""
+    """What the text says. Raises ``ValueError`` with the line for what is no YAML, for a name that stands twice, and
+    for more than `DEEPEST` lists and mappings in each other.
+    """
     try:
+        _refuse_depth(text)
         return yaml.load(text, _Loader)
-    except (yaml.YAMLError, ValueError) as error:  # a date that does not exist is a ValueError
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
+        # a date that does not exist is a ValueError; of `!!bool maybe` and `!!timestamp now` YAML raises the next two
+        if isinstance(error, LookupError | AttributeError):
+            raise ValueError(f"there is a value that is not of the kind that its tag names ({error})") from error
         raise ValueError(" ".join(str(error).split()).replace(' in "<unicode string>",', ":")) from error
+
+
+def _refuse_depth(text: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, _Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            what = f"more than {DEEPEST} lists or mappings in each other"
+            raise ValueError(f"{what}{event.start_mark}")

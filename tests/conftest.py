@@ -23,6 +23,7 @@ LONGEST = (
     "test_types.py",
     "batch/test_measuring.py",
     "batch/test_question.py",
+    "experiments/uniform_attention/test_playing.py",
     "test_machine.py",
     "runs/test_fingerprint_mutants.py",  # this and the next take over what has been compiled by then
     "test_page_guards.py",

@@ -182,6 +182,8 @@ def test_the_setting_of_the_user_is_the_parent_and_a_child_does_not_nest(copied:
     (copied / "lib" / "checks.py").write_text("")
     sibling = Path(ask(copied, FOLDER, NUMBA_CACHE_DIR=str(folder)))
     assert sibling.parent == own and sibling != folder
+    nobody = {"NUMBA_CACHE_DIR": "~no-such-user/cache", "BOOK_CACHE": "~no-such-user/cache"}
+    assert Path(ask(copied, FOLDER, **nobody)).parent == copied / "_build" / "numba"
 
 
 def test_numba_works_where_no_folder_can_be_written(copied: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import json
 import os
@@ -144,7 +145,8 @@ def _execute(job: Job, half: Path, progress: bool, kernel: WaitingKernel | None)
         inputs.VARIABLE: str(partial_inputs.absolute()),
         "BOOK_RECORDS_DIR": str(job.target.absolute().parents[job.page.name.count("/")]),
     } | QUIET
-    start, before = time.monotonic(), job.current_key()
+    lock = with_suffix(half, ".lock")
+    start, before, locks = time.monotonic(), job.current_key(), lock.exists()
     try:
         with environment(settings), private_kernels(kernel) as manager:
             papermill.execute_notebook(
@@ -161,17 +163,21 @@ def _execute(job: Job, half: Path, progress: bool, kernel: WaitingKernel | None)
             )
     except Exception as error:  # papermill's own, a dead kernel, a timeout: each ends this page and no other
         message = str(error) if type(error).__name__ == "PapermillExecutionError" else traceback.format_exc()
-        job.log.write_text(f"{job.page.name}\n{message}\n", encoding="utf-8")
+        keep_of_failed_page(partial_records, job.records)  # first of all: the disk may be full, and the rest tells less
         if partial.exists():
             partial.replace(job.failed_notebook)
-        keep_of_failed_page(partial_records, job.records)
-        files = (str(job.failed_notebook), str(job.log))
+        with contextlib.suppress(OSError):
+            write_whole(job.log, f"{job.page.name}\n{message}\n")
+        files = tuple(str(path) for path in (job.failed_notebook, job.log) if path.exists())
         return Outcome(job.page.name, time.monotonic() - start, message, in_one_line(error), files)
     except KeyboardInterrupt:
         if job.keeps and partial.exists():
             partial.replace(job.failed_notebook)
         raise
     seconds = time.monotonic() - start
+    if locks and not lock.exists():  # and with it the records and inputs that were there at that moment
+        what = f"{job.target.parent} was removed while the page ran; start again"
+        return Outcome(job.page.name, seconds, what, what)
     _strip_run_metadata(partial)
     partial_records.touch()
     partial_records.replace(job.records)

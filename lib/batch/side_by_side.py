@@ -262,7 +262,6 @@ def _execute_and_send(job: Job, sender: Connection, parent: int, path: Sequence[
                 try:
                     outcome = execute(job, kernel=kernel)
                 except OSError as error:  # a place where nothing can be written, or no more
-                    keep_of_failed_page(with_suffix(job.target, f".partial-{os.getpid()}.jsonl"), job.records)
                     clear_after([job])
                     outcome = Outcome(job.page.name, 0.0, str(error), in_one_line(error))
                 sender.send(outcome)

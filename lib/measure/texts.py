@@ -125,9 +125,12 @@ def _of_lines(text: str, key: str, path: Path) -> Iterator[str]:
             raise ValueError(f"{path}, line {number}: no JSON ({error})") from error
         except RecursionError as error:
             raise ValueError(f"{path}, line {number}: JSON that is nested less deeply is allowed ({error})") from error
-        if not isinstance(record, dict) or not isinstance(record.get(key), str):
+        if not isinstance(record, dict) or key not in record:
             there = sorted(record) if isinstance(record, dict) else type(record).__name__
             raise ValueError(f"{path}, line {number}: no text under {key!r}; there is {there}; name another by --field")
+        if not isinstance(record[key], str):
+            what = f"text under {key!r} is allowed, got {json.dumps(record[key])[:60]}"
+            raise ValueError(f"{path}, line {number}: {what}; name another by --field")
         try:
             record[key].encode("utf-8")
         except UnicodeEncodeError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
@@ -223,9 +224,10 @@ def keep_of_failed_page(written: Path, kept: Path) -> None:
     if not written.exists():  # it failed before its first check
         return
     again = {(record["claim"], record["part"]) for record in _readable(written)}
-    for record in _readable(kept):
-        if record["outcome"] == "fails" and (record["claim"], record["part"]) not in again:
-            append(written, record)
+    with contextlib.suppress(OSError):  # on a full disk what fails now counts more than what failed before
+        for record in _readable(kept):
+            if record["outcome"] == "fails" and (record["claim"], record["part"]) not in again:
+                append(written, record)
     written.replace(kept)
 
 

@@ -148,16 +148,18 @@ def judge(
         measured = measured if isinstance(cases, Mapping) else [end for ends in measured for end in ends]
     else:
         table = np.atleast_2d(np.asarray(cases, dtype=np.float64))
+        seeds = table[:, :-1] if fewest and table.shape[1] > 1 else table  # the best of them is there already
         rows = list(table) if table.size else []
         decision = decide(rows, at_least, at_most, gap, fewest=fewest + 1, exceptions=exceptions)
         few = sum(len(_known(row)) <= fewest for row in table)
         unmet = decision.reason == UNMET and reason in ("", UNMET)
-        why = f"{few} of {len(table)} cases have too few seeds with a number, " if unmet else ""
+        who = f"{few} of {len(table)} cases {'has' if few == 1 else 'have'}" if len(table) > 1 else "the case has"
+        why = f"{who} too few seeds with a number, " if unmet else ""
         asked = " in every seed, or outside in every seed of a case" if fewest else ""
         if exceptions:
             asked = f" in every seed of all cases but {exceptions}, or outside in every seed of {exceptions + 1}"
-        why += f"{_range(table)}, asked for: {wanted}{asked}"
-        measured = _known(table[list(decision.deciding)]) if np.ndim(cases) else cases
+        why += f"{_range(seeds)}, asked for: {wanted}{asked}"
+        measured = _known(seeds[list(decision.deciding)]) if np.ndim(cases) else cases
     if exceptions and decision.found == "agrees":
         left = len(rows) - len(decision.deciding)
         note = claims.joined(note, f"{left} of {len(rows)} cases do not, {exceptions} may")
@@ -249,7 +251,9 @@ def _known(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 def _range(numbers: npt.NDArray[np.float64]) -> str:
     known = _known(numbers)
-    return f"{known.size} values in [{known.min():.4g}, {known.max():.4g}]" if known.size else "no values"
+    if known.size < 2:
+        return f"{known[0]:.4g}" if known.size else "no values"
+    return f"{known.size} values in [{known.min():.4g}, {known.max():.4g}]"
 
 
 def _told(case: Interval) -> str:

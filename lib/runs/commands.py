@@ -57,7 +57,7 @@ OF_A_JOB = ("queue", "account", "walltime", "memory", "cores")
     "--threads", default=None, type=click.IntRange(min=1), help="Of each run [default: 1; with --slurm its cores]."
 )
 @click.option("--together", default=None, type=click.IntRange(min=1), help="Runs whose updates are one CUDA graph.")
-@click.option("--budget", default=None, metavar="TIME", help="Only what fits into 2h or 90m, by the forecast.")
+@click.option("--budget", default=None, metavar="TIME", help="Only what fits into 2h or 90m, by recorded times.")
 @click.option("--dry-run", is_flag=True, help="List the runs that are not done, and the SLURM script; start nothing.")
 def sweep(
     name: str, profile: str, where: tuple[str, ...], device: str, threads: int | None, dry_run: bool, **how: Any
@@ -69,7 +69,16 @@ def sweep(
     """
     from lib.machine import available_cores
     from lib.runs.definition import Experiment, check
-    from lib.runs.forecast import cheapest_settings_first, duration, in_words, longest_first, recorded_costs, within
+    from lib.runs.forecast import (
+        cheapest_settings_first,
+        duration,
+        forecast,
+        in_words,
+        longest_first,
+        records_of,
+        strange,
+        within,
+    )
     from lib.runs.store import store_of
     from lib.runs.sweep import chosen, clear_half_written, graphics_cards, in_short, shard
 
@@ -100,16 +109,24 @@ def sweep(
     missing = [run for run in runs if states[run.identity] != "current"]
     check(missing)  # before anything starts
     click.echo(f"{len(runs)} runs, {len(runs) - len(missing)} of them done")
-    costs = recorded_costs(experiment, missing, store)
+    records = records_of(experiment, store, device)
+    costs, unlike = forecast(missing, records), strange(missing, records)
+    beyond = "more than twice as large as what is recorded on such a device, or of a kind that is not"
     alone = how["shard"] is not None or how["together"] is not None
     workers = 1 if alone else how["slurm"] or how["workers"] or available_cores()
     if budget is not None:
-        missing = within(missing, costs, budget, workers)
-        click.echo(f"{len(missing)} of the others fit into {how['budget']} on {workers} at once")
-    costs = {run.identity: costs[run.identity] for run in missing}
-    if (total := sum(costs.values())) > 0:
+        if missing and len(unlike) == len(missing):
+            what = f"all {len(missing)} runs that are not done are {beyond}, so that their time is not known"
+            raise ValueError(f"budget: {what}; start without a budget")
+        missing = within([run for run in missing if run.identity not in unlike], costs, budget, workers)
+        left_out = f"; {len(unlike)} are left out: {beyond}" if unlike else ""
+        click.echo(f"{len(missing)} of the others fit into {how['budget']} on {workers} at once{left_out}")
+    known = {run.identity: costs[run.identity] for run in missing if run.identity not in unlike}
+    if (total := sum(known.values())) > 0:
         side_by_side = "" if how["scheduler"] else f", {in_words(total / workers)} with {workers} at once"
-        click.echo(f"about {in_words(total)} of one core{side_by_side}")
+        click.echo(f"about {in_words(total)} of one {'GPU' if device == 'cuda' else 'core'}{side_by_side}")
+    if unknown := len(missing) - len(known):
+        click.echo(f"{unknown} {'others' if known else 'runs'} whose time is not known: {beyond}")
     if dry_run:
         for run in missing:
             click.echo(f"{run}  {states[run.identity]}  {in_short(run)}")
@@ -122,8 +139,8 @@ def sweep(
             graphics_cards()  # elsewhere it is the workers that need one
         clear_half_written(store.work)
         in_turn = longest_first if workers > 1 or how["together"] is not None else cheapest_settings_first
-        ordered = in_turn(missing, costs)
-        _report(_sweep(ordered, store, device, threads, how, costs))
+        ordered = in_turn(missing, costs if records else forecast(missing, records_of(experiment, store)))
+        _report(_sweep(ordered, store, device, threads, how, {} if unknown else known))
 
 
 def _sweep(runs: list[Any], store: Any, device: str, threads: int, how: dict[str, Any], costs: dict[str, float]) -> Any:

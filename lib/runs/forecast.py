@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -56,10 +56,33 @@ def forecast(runs: Sequence[Run], records: Sequence[Mapping[str, Any]]) -> dict[
     return {run.identity: float(seconds) for run, seconds in zip(runs, expected, strict=True)}
 
 
-def recorded_costs(experiment: Experiment, runs: Sequence[Run], store: Store) -> dict[str, float]:
-    """The forecast for runs of an experiment from all that the store has of it, whatever the profile."""
+def strange(runs: Sequence[Run], records: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Identities of the runs of which `forecast` can say little: a size is more than twice the largest recorded one, or
+    a choice is not recorded at all (but for those inside others, as variants of a network). All where nothing is.
+    """
+    old = [dotted(record["parameters"]) for record in records]
+    found = set()
+    for run in runs:
+        for name, value in dotted(run.parameters).items():
+            known = [setting.get(name) for setting in old]
+            if isinstance(value, Mapping) or value in known:
+                continue
+            largest = max((float(size) for size in known if _is_size(size)), default=-math.inf)
+            if value > 2 * largest if _is_size(value) else "." not in name:
+                found.add(run.identity)
+    return found
+
+
+def records_of(experiment: Experiment, store: Store, device: str = "") -> list[dict[str, Any]]:
+    """All that the store has of an experiment, whatever the profile; of one device if it is named: "cpu" or "cuda"."""
     known = {run.identity: run for profile in experiment.profiles for run in experiment.runs(profile)}
-    return forecast(runs, store.records(known.values()))
+    records = store.records(known.values())
+    on = ["cuda" if "peak_gpu_memory_MB" in record["provenance"] else "cpu" for record in records]
+    return [record for record, place in zip(records, on, strict=True) if device in ("", place)]
+
+
+def _is_size(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
 def _design(settings: Sequence[Mapping[str, Any]]) -> npt.NDArray[np.float64]:
@@ -67,7 +90,7 @@ def _design(settings: Sequence[Mapping[str, Any]]) -> npt.NDArray[np.float64]:
     columns = [np.zeros(len(settings))]
     for name in sorted({name for setting in settings for name in setting}):
         values = [setting.get(name) for setting in settings]
-        if all(isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 for value in values):
+        if all(map(_is_size, values)):
             numbers = np.array(values, dtype=np.float64)
             columns.append(np.log(numbers) if numbers.min() > 0 else np.log1p(numbers))
         elif not any(isinstance(value, Mapping) for value in values):
@@ -84,7 +107,8 @@ def within(runs: Sequence[Run], costs: Mapping[str, float], budget: float, worke
     Raises ValueError where nothing is recorded to forecast from, and if not even one run fits.
     """
     if any(map(math.isnan, costs.values())):
-        raise ValueError("budget: no run of this experiment is recorded to forecast from; start without a budget")
+        what = "no such run of this experiment, on such a device, is recorded to forecast from"
+        raise ValueError(f"budget: {what}; start without a budget")
     taken: list[Run] = []
     loads = [0.0] * workers
     for run in cheapest_settings_first(runs, costs):

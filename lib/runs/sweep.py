@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import math
 import re
@@ -25,7 +26,9 @@ from lib.runs.store import RunningElsewhere, Store
 
 THEN = "what was finished is kept, start again to go on"  # if the scheduler goes away
 DASHBOARD = "127.0.0.1:0"  # it asks for no password; without an address here it is the one that workers come to
+ONE_THREAD = "workers of one thread are allowed (dask worker --nthreads 1), got one of {}"
 RETRIES = 3  # times a run may lose its worker before it counts as failed
+HALF_WRITTEN = ("*.safetensors.partial-*", "*.safetensors.*.partial", ".tmp??????")  # the last two: of former versions
 KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": 2**33, "MALLOC_MMAP_THRESHOLD_": 2**30, "MALLOC_ARENA_MAX": 1}
 """For glibc in a worker: keep freed memory, which the next update needs again. Dask lets it return every 64 KiB to the
 system at once, and then half of the time of a training on a CPU goes into taking it back page by page."""
@@ -116,6 +119,7 @@ def execute(run: Run, store: Store, device: str, threads: int | None, progress: 
     """
     log = store.work_folder(run) / "error.log"
     try:
+        _refuse_threads()
         state = store.execute(run, _place(device), threads, progress)
         with contextlib.suppress(OSError):
             log.unlink()
@@ -124,6 +128,23 @@ def execute(run: Run, store: Store, device: str, threads: int | None, progress: 
         return run.identity, "elsewhere", ""
     except Exception as error:  # one failed run must not end the others
         return run.identity, "failed", f"{in_one_line(error)}; {_keep_traceback(log, run)}"
+
+
+def _worker() -> Any:
+    """The worker of a cluster whose task this is, or None."""
+    if "distributed" in sys.modules:
+        from distributed import get_worker
+
+        with contextlib.suppress(ValueError):
+            return get_worker()
+    return None
+
+
+def _refuse_threads() -> None:
+    """Raises ValueError in a worker that runs several tasks in one process, also one that came late."""
+    worker = _worker()
+    if worker is not None and (threads := worker.state.nthreads) > 1:
+        raise ValueError(ONE_THREAD.format(threads))
 
 
 def _keep_traceback(log: Path, run: Run) -> str:
@@ -140,15 +161,8 @@ def _place(device: str) -> str:
     if device != "cuda":
         return device
     count = graphics_cards()
-    if "distributed" not in sys.modules:  # this is no worker of a cluster
-        return "cuda"
-    from distributed import get_worker
-
-    with contextlib.suppress(ValueError):
-        name = str(get_worker().name)
-        if name.isdigit():
-            return f"cuda:{int(name) % count}"
-    return "cuda"
+    name = str(getattr(_worker(), "name", ""))
+    return f"cuda:{int(name) % count}" if name.isdigit() else "cuda"
 
 
 def graphics_cards() -> int:
@@ -195,7 +209,7 @@ def tell_time(bar: Any, clock: Clock, run: Run | None = None, state: str = "", s
 
 def clear_half_written(work: Path) -> None:
     """Remove the half-written checkpoints below this folder whose run is in nobody's hand."""
-    for partial in work.rglob("*.safetensors.*.partial"):
+    for partial in itertools.chain.from_iterable(map(work.rglob, HALF_WRITTEN)):
         with locked(partial.parent / "lock", wait=False) as is_orphan:
             if is_orphan:
                 partial.unlink(missing_ok=True)
@@ -214,7 +228,7 @@ def run_on_cluster(
 
     They begin in the order given. costs: forecast seconds by identity, for the bar. Raises ConnectionError when the
     scheduler is gone for good; whatever was finished is kept. ValueError for workers of several threads, in which runs
-    would change the settings by which torch rounds for each other.
+    would change the settings by which torch rounds for each other; on one that comes later, runs fail.
     """
     from distributed import as_completed
 
@@ -231,7 +245,7 @@ def run_on_cluster(
     with needs_scheduler(THEN):
         workers = client.scheduler_info().get("workers", {}).values()  # none of a client that was closed
         if (most := max((worker["nthreads"] for worker in workers), default=1)) > 1:
-            raise ValueError(f"workers of one thread are allowed (dask worker --nthreads 1), got one of {most}")
+            raise ValueError(ONE_THREAD.format(most))
         futures = [
             client.submit(execute, run, store, device, threads, key=task_key(run), pure=False, retries=RETRIES)
             for run in waiting

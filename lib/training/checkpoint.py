@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
+
+from lib.machine import write_whole
 
 FORMAT = "1"
 
@@ -35,12 +36,7 @@ def save_checkpoint(
     header |= {"complex": _json(sorted(pairs))} if pairs else {}
     header["checksum"] = _checksum(on_cpu, header)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        save_file(on_cpu, temporary, metadata=header)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(path, save(on_cpu, metadata=header))  # save_file would leave a file of another name if it were killed
 
 
 def load_checkpoint(path: Path, configuration: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]]:

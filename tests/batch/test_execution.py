@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import itertools
 import json
 import os
@@ -196,3 +197,26 @@ def test_damaged_notes_make_a_page_that_is_not_done(make_page, tmp_path: Path) -
     work = job(make_page("a", "import os; open(os.environ['BOOK_INPUTS'], 'w').write('torn')"), tmp_path)
     assert not execute(work).failed
     assert not work.is_done()
+
+
+def test_a_folder_that_is_removed_while_a_page_runs_is_a_failure_and_nothing_is_done(make_page, tmp_path: Path) -> None:
+    """What was checked before is gone with it; the kernel makes the folder anew for what it checks afterwards."""
+    gone = f"import shutil; shutil.rmtree({str(tmp_path / 'out')!r})"
+    work = job(make_page("a", CHECK.format(1, "a"), gone, CHECK.format(1, "b")), tmp_path)
+    outcome = execute(work)
+    assert outcome.failed and "was removed while the page ran; start again" in outcome.reason
+    assert not work.is_done() and not work.records.exists() and not list(work.target.parent.iterdir())
+
+
+def test_a_failing_check_is_kept_though_the_disk_has_no_room_for_the_traceback(
+    make_page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("lib.batch.execution.write_whole", full)
+    work = job(make_page("a", CHECK.format(1, "a"), CHECK.format(2, "b")), tmp_path)
+    outcome = execute(work)
+    assert outcome.failed and "ClaimFailed" in outcome.error
+    assert checked(work) == [("a", "holds"), ("b", "fails")]
+    assert outcome.files == (str(work.failed_notebook),)

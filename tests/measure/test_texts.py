@@ -89,6 +89,7 @@ def test_lines_of_json_and_files_of_a_folder_are_documents(tmp_path: Path):
             r"line 1: no text under 'text'; there is \['body'\]; name another by --field",
         ),
         ("list.jsonl", b'["a"]\n', "there is list"),
+        ("number.jsonl", b'{"text": 3}\n', "line 1: text under 'text' is allowed, got 3; name another by --field"),
         ("deep.jsonl", b'{"text": "a"}\n' + b"[" * 100_000, r"deep\.jsonl, line 2: JSON that is nested less deeply"),
         ("half.jsonl", b'{"text": "a"}\n{"text": "a\\ud800b"}\n', "line 2: half a character .* under 'text'"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from collections import Counter
@@ -766,3 +767,15 @@ def test_a_failing_check_stays_until_its_part_is_checked_again(tmp_path: Path) -
     write(written, record(part="a"))
     records.keep_of_failed_page(written, kept)
     assert parts() == [("a", "holds")]
+
+
+def test_on_a_full_disk_a_check_that_fails_now_is_kept_before_one_that_failed_earlier(tmp_path: Path, monkeypatch):
+    def full(path: Path, entry: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    written, kept = tmp_path / "x.partial-1.jsonl", tmp_path / "x.jsonl"
+    write(kept, record(part="a"), record(part="c", outcome="fails"))
+    write(written, record(part="a", outcome="fails"))
+    monkeypatch.setattr(records, "append", full)
+    records.keep_of_failed_page(written, kept)
+    assert [(entry["part"], entry["outcome"]) for entry in records.read(kept)] == [("a", "fails")]

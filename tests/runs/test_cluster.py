@@ -181,6 +181,18 @@ def test_workers_of_several_threads_are_refused(tmp_path, store):
     assert not list(tmp_path.rglob("*.json"))
 
 
+def test_on_a_worker_of_several_threads_that_comes_late_runs_fail(tmp_path, store):
+    runs = experiment(tmp_path).runs("smoke")[:2]
+    with LocalCluster(n_workers=0, threads_per_worker=2, processes=False, dashboard_address=None) as cluster:
+        late = threading.Timer(0.5, cluster.scale, (1,))
+        late.start()
+        with Client(cluster) as client:
+            outcome = run_on_cluster(runs, store, client)
+        late.join()
+    assert set(outcome.failed) == {run.identity for run in runs} and not outcome.done
+    assert all("workers of one thread are allowed" in why and "got one of 2" in why for why in outcome.failed.values())
+
+
 def test_a_run_for_a_gpu_on_a_worker_without_one_fails_with_one_line_and_its_log_is_named(tmp_path, store, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     runs, told, port = experiment(tmp_path).runs("smoke")[:2], [], free_port()

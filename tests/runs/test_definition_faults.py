@@ -5,6 +5,7 @@ import re
 import pytest
 import yaml
 
+from lib import plain_yaml
 from lib.runs.definition import Experiment
 
 CONTENT = {
@@ -134,3 +135,27 @@ def test_a_parameter_that_is_not_finite_is_named(tmp_path, value):
     text = profile(set={"fit": {"clip": value}}) if value == float("inf") else profile(set={"exponent": value})
     with pytest.raises(ValueError, match=r"^tiny: (fit\.clip|exponent): a finite number is allowed, got (inf|nan)$"):
         load(tmp_path, text).runs("smoke")
+
+
+def test_names_are_compared_as_the_reader_of_yaml_compares_them():
+    merged = "a: &a {x: 1, y: 1}\nb: &b {<<: *a, x: 2}\nc: {<<: *b, x: 3}\nd: {<<: *b}"
+    assert plain_yaml.load(merged)["c"] == {"x": 3, "y": 1} and plain_yaml.load(merged)["d"] == {"x": 2, "y": 1}
+    assert plain_yaml.load("{1: a, '1': b, 'true': c}") == {1: "a", "1": "b", "true": "c"}
+    for text in ("{1: a, +1: b}", "{1: a, 1.0: b}", "{true: a, 1: b}", "{a: {b: 1, 'b': 2}}", "[{~: 1, null: 2}]"):
+        with pytest.raises(ValueError, match="stands twice: line 1, column"):
+            plain_yaml.load(text)
+
+
+@pytest.mark.parametrize("text", ["[" * 30_000, "[" * 101 + "]" * 101, "- " * 30_000, "{a: " * 101 + "}" * 101])
+def test_what_is_nested_too_deeply_is_an_error_and_not_the_end_of_the_process(text):
+    with pytest.raises(ValueError, match="more than 100 lists or mappings in each other: line 1, column"):
+        plain_yaml.load(text)
+    assert plain_yaml.load("[" * 100 + "]" * 100)
+
+
+@pytest.mark.parametrize(
+    "text", ["!!bool maybe", "!!timestamp now", "!!int ''", "2020-13-45", "[", "!!python/object:a {}"]
+)
+def test_every_fault_of_yaml_is_a_value_error(text):
+    with pytest.raises(ValueError, match=r"\w"):
+        plain_yaml.load(text)

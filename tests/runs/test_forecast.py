@@ -19,8 +19,9 @@ from lib.runs.forecast import (
     forecast,
     in_words,
     longest_first,
-    recorded_costs,
+    records_of,
     seconds_of,
+    strange,
     within,
 )
 from lib.runs.store import Store
@@ -78,7 +79,7 @@ def test_without_records_nothing_is_known_and_no_budget_can_be_kept():
     found = forecast(GRID, [])
     assert all(map(math.isnan, found.values())) and len(found) == len(GRID)
     assert longest_first(GRID, found) == GRID == cheapest_settings_first(GRID, found)
-    with pytest.raises(ValueError, match="no run of this experiment is recorded"):
+    with pytest.raises(ValueError, match="no such run of this experiment, on such a device, is recorded"):
         within(GRID, found, 100.0)
     assert forecast([], [record(GRID[0])]) == {}
 
@@ -194,11 +195,51 @@ def test_a_time_is_said_as_people_do(time, words):
 
 def test_what_is_recorded_of_one_profile_speaks_for_another():
     experiment, store = Experiment("binary-printed"), Store()
-    found = recorded_costs(experiment, experiment.runs("paper"), store)
+    found = forecast(experiment.runs("paper"), records_of(experiment, store))
     assert all(cost > 0 for cost in found.values()) and len(found) == len(experiment.runs("paper"))
     runs = [run for run in experiment.runs("laptop") if store.is_done(run)]
     spent = sum(record["provenance"]["seconds"] for record in store.records(runs))
-    assert spent / 1.5 < sum(recorded_costs(experiment, runs, store).values()) < 1.5 * spent
+    assert spent / 1.5 < sum(forecast(runs, records_of(experiment, store)).values()) < 1.5 * spent
+
+
+def test_runs_far_larger_than_what_is_recorded_or_of_another_kind_are_strange():
+    records = [record(asked) for asked in GRID]
+    assert not strange([*GRID, named(width=32), named(epochs=80), named(width=1)], records)
+    others = [named(width=33), named(epochs=81), named("gru"), named("lstm", 33, 81)]
+    assert strange([*GRID, *others], records) == {asked.identity for asked in others}
+    assert strange(GRID, []) == {asked.identity for asked in GRID}
+    variant = named()
+    variant.parameters["fit"]["optimizer"] = "sgd"  # of the same network: about as long
+    sized = named()
+    sized.parameters["fit"]["layers"] = 2  # a size of which nothing is recorded
+    assert strange([variant, sized], records) == {sized.identity}
+
+
+def test_what_a_gpu_needed_is_no_forecast_for_a_cpu(monkeypatch):
+    there = [{"provenance": {"seconds": 1.0}}, {"provenance": {"seconds": 0.1, "peak_gpu_memory_MB": 3.0}}]
+    monkeypatch.setattr(Store, "records", lambda self, runs: there)
+    experiment = Experiment("binary-printed")
+    assert records_of(experiment, Store(), "cpu") == there[:1] and records_of(experiment, Store(), "cuda") == there[1:]
+    assert records_of(experiment, Store()) == there
+
+
+def test_a_sweep_does_not_time_what_nobody_knows():
+    def told(*words):
+        return CliRunner().invoke(cli.main, ["sweep", *words, "--dry-run"]).output
+
+    larger = "more than twice as large as what is recorded on such a device"
+    assert re.search(
+        rf"^48 runs whose time is not known: {larger}", told("l2m-fig4", "--profile", "paper"), re.MULTILINE
+    )
+    refused = told("l2m-fig4", "--profile", "paper", "--budget", "2h")
+    assert f"all 48 runs that are not done are {larger}" in refused and "start without a budget" in refused
+    some = told("binary-printed", "--profile", "paper", "--budget", "2h")
+    taken, left_out = map(
+        int, re.search(rf"^(\d+) of the others .*; (\d+) are left out: {larger}", some, re.MULTILINE).groups()
+    )
+    assert taken > 0 and left_out > 0 and "'width': 512" not in some and "width=512" not in some
+    on_gpu = told("binary-printed", "--profile", "paper", "--device", "cuda")
+    assert "whose time is not known" in on_gpu and "of one GPU" not in on_gpu
 
 
 def test_a_budget_that_is_no_time_is_refused_before_anything_starts():

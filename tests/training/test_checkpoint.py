@@ -1,12 +1,18 @@
 """Checkpoints: whole or refused."""
 
 import json
+import os
+import subprocess
+import sys
+import time
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
+from lib import ROOT
 from lib.models import create
+from lib.runs.sweep import clear_half_written
 from lib.training import CheckpointError, FitSettings, NextToken, fit
 from lib.training.checkpoint import FORMAT, _checksum, load_checkpoint, save_checkpoint
 
@@ -116,3 +122,42 @@ def test_training_refuses_a_foreign_checkpoint_before_any_work(tmp_path):
             fit(other, Untouchable(data, data), FitSettings(epochs=1), checkpoint=path, progress=False)
         assert all(torch.equal(tensor, before[name]) for name, tensor in other.state_dict().items())
     assert json.loads(json.dumps(FitSettings(epochs=1).model_dump())) == FitSettings(epochs=1).model_dump()
+
+
+SAVING = """
+import sys, torch
+from pathlib import Path
+from lib.training.checkpoint import save_checkpoint
+number = 0
+while True:
+    number += 1
+    save_checkpoint(Path(sys.argv[1]), {"a": torch.full((2_000_000,), float(number))}, {"epoch": number}, {})
+"""
+
+
+def test_a_kill_while_it_is_written_leaves_the_old_one_and_what_a_sweep_clears(tmp_path):
+    path = tmp_path / "run" / "checkpoint.safetensors"
+    for _ in range(20):  # until one kill comes between the first byte and the renaming
+        saving = subprocess.Popen([sys.executable, "-c", SAVING, str(path)], cwd=ROOT)
+        end = time.monotonic() + 60
+        while not (path.exists() and len(list(path.parent.iterdir())) > 1) and time.monotonic() < end:
+            pass
+        saving.kill()
+        saving.wait()
+        tensors, progress = load_checkpoint(path, {})
+        assert torch.all(tensors["a"] == progress["epoch"])
+        if left := {file.name for file in path.parent.iterdir()} - {path.name}:
+            break
+    assert left
+    clear_half_written(tmp_path)
+    assert {file.name for file in path.parent.iterdir()} == {path.name, "lock"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no umask")
+def test_a_checkpoint_may_be_read_by_whom_the_umask_allows(path):
+    before = os.umask(0o027)
+    try:
+        save_checkpoint(path, TENSORS, {}, WHAT)
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o640

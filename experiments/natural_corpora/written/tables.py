@@ -115,12 +115,16 @@ def table_of_quality(networks: Iterable[tuple[Network, Runs]]) -> str:
     def own(row: tuple[Network, Runs]) -> str:
         return f", {TEXTS[row[0].text]}" if row[0].text in PROSE else ""
 
+    def known(row: tuple[Network, Runs]) -> str:
+        alike = sum(_name(network) == _name(row[0]) for network, _ in some)
+        return f" ({row[0].words:,} known)" if alike > 1 and row[0].words else ""
+
     some = list(networks)
     columns: list[Column] = [
-        ("network", lambda row: _name(row[0]) + own(row)),
+        ("network", lambda row: _name(row[0]) + known(row) + own(row)),
         ("nats per character", _mean(lambda run: run.loss, "z.3f")),
-        ("half is lost at", _mean(lambda run: run.half_distance, "z.0f")),
-        *((name, _mean(quality(name), "z.1f")) for name in MEASURES),
+        ("half is lost at (characters)", _mean(lambda run: run.half_distance, "z.0f")),
+        *((f"{name} (%)", _mean(quality(name), "z.1f")) for name in MEASURES),
         ("characters per second", _mean(_speed, ",.0f")),
     ]
     real = {network.text: (network, runs[:1]) for network, runs in some if runs}

@@ -10,8 +10,9 @@ Scores are kept document by document, so that a stopped run loses one document.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-import os
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -248,21 +249,24 @@ class BlockStore:
             write_whole(note, json.dumps(described).encode())
 
     def held(self, numbers: NDArray[np.int64]) -> dict[int, Arrays]:
-        """Scores of the documents that are done."""
+        """Scores of the documents that are done. A file that cannot be read, as a power cut leaves it, is removed."""
         found: dict[int, Arrays] = {}
         for number in numbers.tolist():
             path = self._path(number)
             if path.is_file():
-                with np.load(path, allow_pickle=False) as file:
-                    if set(file.files) == set(_NAMES):
-                        found[number] = {name: file[name] for name in file.files}
+                try:
+                    with np.load(path, allow_pickle=False) as file:
+                        if set(file.files) == set(_NAMES):
+                            found[number] = {name: file[name] for name in file.files}
+                except (ValueError, EOFError, zipfile.BadZipFile):
+                    path.unlink(missing_ok=True)
         return found
 
     def keep(self, number: int, scores: Arrays) -> None:
         """Write the scores of one document."""
-        partial = self._path(number).with_suffix(f".{os.getpid()}.npz")
-        np.savez(partial, **scores)  # type: ignore[arg-type]
-        partial.replace(self._path(number))
+        content = io.BytesIO()
+        np.savez(content, **scores)  # type: ignore[arg-type]
+        write_whole(self._path(number), content.getvalue())
 
     def _path(self, number: int) -> Path:
         return self.folder / f"document-{number:05d}.npz"

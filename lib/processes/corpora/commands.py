@@ -62,10 +62,19 @@ def table_rows() -> list[Row]:
 def fetch(names: Iterable[str] | None = None, progress: bool = True) -> Iterator[Outcome]:
     """Download what is missing of the named corpora and models (``name`` or ``name/part``; default: all).
 
-    One outcome per file, as the files come. What is in the data folder or the cache is left alone, and a failure does
-    not stop the others. ``ValueError`` for an unknown name.
+    One outcome per file, as the files come, and one for a corpus that is an installed package: that cannot be fetched.
+    What is in the data folder or the cache is left alone, and a failure does not stop the others. ``ValueError`` for an
+    unknown name.
     """
-    for found, file in _files(names):  # every name is checked before anything starts
+    chosen = list(names) if names is not None else None
+    files = _files(chosen)  # every name is checked before anything starts
+    for found in _packages(chosen):
+        assert found.package is not None
+        if package_folder(found.package) is None:
+            yield Outcome(found.name, "package", "missing", f"pip install {found.package.name}=={found.package.version}")
+        else:
+            yield Outcome(found.name, "package", "ok", "installed")
+    for found, file in files:
         if local_copy(found, file) is not None or cached_copy(found, found.files[file]) is not None:
             yield Outcome(found.name, file, "ok", "already here")
             continue
@@ -83,6 +92,7 @@ def fetch(names: Iterable[str] | None = None, progress: bool = True) -> Iterator
 def verify(names: Iterable[str] | None = None) -> Iterator[Outcome]:
     """Hash again what is on this machine: ``ok``, ``missing`` or ``wrong`` for each file. No network."""
     chosen = list(names) if names is not None else None
+    files = _files(chosen)  # every name is checked before anything is told
     for found in _packages(chosen):
         try:
             load(found.name)
@@ -92,7 +102,7 @@ def verify(names: Iterable[str] | None = None) -> Iterator[Outcome]:
             yield Outcome(found.name, "package", "wrong", str(error))
         else:
             yield Outcome(found.name, "package", "ok")
-    for found, file in _files(chosen):
+    for found, file in files:
         try:
             content_of(found, file, download=False)
         except FileNotFoundError:

