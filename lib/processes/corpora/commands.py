@@ -71,7 +71,9 @@ def fetch(names: Iterable[str] | None = None, progress: bool = True) -> Iterator
     for found in _packages(chosen):
         assert found.package is not None
         if package_folder(found.package) is None:
-            yield Outcome(found.name, "package", "missing", f"pip install {found.package.name}=={found.package.version}")
+            yield Outcome(
+                found.name, "package", "missing", f"pip install {found.package.name}=={found.package.version}"
+            )
         else:
             yield Outcome(found.name, "package", "ok", "installed")
     for found, file in files:

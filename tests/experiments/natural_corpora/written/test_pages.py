@@ -53,8 +53,8 @@ def test_the_answer_and_the_table_say_what_was_measured() -> None:
 
 
 def test_networks_of_one_name_are_told_apart_by_the_words_that_they_know() -> None:
-    records = [record(READ, width=64, level="word", words=words) for words in (4000, 8000)]
-    records.append(record(READ, width=32, level="word", words=8000))
+    records = [record(READ, width=width, level="word") for width in (32, 64, 64)]
+    records[2]["parameters"]["words"] = 8000
     for one in records:
         one["result"] |= MORE | {"quality": dict.fromkeys(tables.MEASURES, 0.5)}
     found = written_runs(records)
