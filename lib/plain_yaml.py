@@ -59,9 +59,9 @@ def load(text: str) -> Any:
     try:
         _refuse_depth(text)
         return yaml.load(text, _Loader)
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError) as error:
         # a date that does not exist is a ValueError; of `!!bool maybe` and `!!timestamp now` YAML raises the next two
-        if isinstance(error, LookupError | AttributeError):
+        if isinstance(error, ArithmeticError | LookupError | AttributeError):
             raise ValueError(f"there is a value that is not of the kind that its tag names ({error})") from error
         raise ValueError(" ".join(str(error).split()).replace(' in "<unicode string>",', ":")) from error
 

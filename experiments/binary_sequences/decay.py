@@ -66,7 +66,9 @@ class CorrelationLength:
     """xi of an exponential, in symbols, with the textbook's interval and that of the groups.
 
     points: lags above the floor. textbook: Student's 95 % interval of the slope, points taken as independent, as Shen
-    (2019) draws it. sampling: 95 % interval from the groups; None where none were given or a replicate has no xi.
+    (2019) draws it. sampling: nominal 95 % interval from the groups; None where none were given or a replicate has no
+    xi. Of exponentials with xi of 30 to 100 symbols it holds the value without noise somewhat more seldom than in 95 %,
+    of the power law of the data more often.
     """
 
     value: float

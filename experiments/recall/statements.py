@@ -290,9 +290,9 @@ def seed_rows(cells: Iterable[Runs], number: Callable[[RecallRun], float], best:
 
 
 def _padded(rows: Sequence[Sequence[float]]) -> Any:
-    """Rows of one length, NaN behind the shorter ones; {} without rows, which `judge` takes as nothing to compare."""
+    """Rows of one length, with NaN before the last number of shorter ones; {} without rows: nothing is to be judged."""
     longest = max(map(len, rows), default=0)
-    return np.array([[*row, *[np.nan] * (longest - len(row))] for row in rows]) if rows else {}
+    return np.array([[*row[:-1], *[np.nan] * (longest - len(row)), *row[-1:]] for row in rows]) if rows else {}
 
 
 def _profile(cells: Iterable[Runs], whole: bool) -> str:

@@ -37,7 +37,8 @@ LEVEL = 0.2  # a curve that falls by no more than this, in ln I over its range, 
 class Reading:
     """What a curve says: the verdict and why, the distances it is about, and the number of the law that holds.
 
-    The interval of an exponent does not cover at 95 % where the memory of a single text is long: see `read_curve`.
+    The interval of an exponent does not cover at 95 % where the memory of a single text is long (see `read_curve`), and
+    that of a correlation length lies too short in more texts than one in forty.
     """
 
     verdict: Verdict

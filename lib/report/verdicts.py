@@ -148,7 +148,7 @@ def judge(
         measured = measured if isinstance(cases, Mapping) else [end for ends in measured for end in ends]
     else:
         table = np.atleast_2d(np.asarray(cases, dtype=np.float64))
-        seeds = table[:, :-1] if fewest and table.shape[1] > 1 else table  # the best of them is there already
+        seeds, of_best = _of_seeds(table) if fewest else (table, "")
         rows = list(table) if table.size else []
         decision = decide(rows, at_least, at_most, gap, fewest=fewest + 1, exceptions=exceptions)
         few = sum(len(_known(row)) <= fewest for row in table)
@@ -158,8 +158,9 @@ def judge(
         asked = " in every seed, or outside in every seed of a case" if fewest else ""
         if exceptions:
             asked = f" in every seed of all cases but {exceptions}, or outside in every seed of {exceptions + 1}"
-        why += f"{_range(seeds)}, asked for: {wanted}{asked}"
+        why += f"{_range(seeds)}{of_best}, asked for: {wanted}{asked}"
         measured = _known(seeds[list(decision.deciding)]) if np.ndim(cases) else cases
+        note = claims.joined(note, of_best.removeprefix(", ")) if decision.found != "undecided" else note
     if exceptions and decision.found == "agrees":
         left = len(rows) - len(decision.deciding)
         note = claims.joined(note, f"{left} of {len(rows)} cases do not, {exceptions} may")
@@ -247,6 +248,18 @@ def _row(case: Interval, fewest: int, every_seed: bool) -> tuple[float, ...]:
 
 def _known(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return numbers[~np.isnan(numbers)]
+
+
+def _of_seeds(table: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], str]:
+    """The numbers of seeds, and what to say if those of the best are among them.
+
+    The last column, of the best seed, is left out where it repeats one that stands there. The best seed of each of two
+    networks has a ratio that is no seed's, and so has a slope over several.
+    """
+    own, last = table[:, :-1], table[:, -1:]
+    if table.shape[1] > 1 and np.all(np.isnan(last[:, 0]) | (own == last).any(axis=1)):
+        return own, ""
+    return table, ", the last of each case that of the best seeds" if table.shape[1] > 1 else ""
 
 
 def _range(numbers: npt.NDArray[np.float64]) -> str:

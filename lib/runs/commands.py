@@ -111,12 +111,13 @@ def sweep(
     click.echo(f"{len(runs)} runs, {len(runs) - len(missing)} of them done")
     records = records_of(experiment, store, device)
     costs, unlike = forecast(missing, records), strange(missing, records)
-    beyond = "more than twice as large as what is recorded on such a device, or of a kind that is not"
+    beyond = "they are more than twice as large as what is recorded on such a device, or of a kind that is not"
+    beyond = beyond if records else "none of this experiment is recorded on such a device"
     alone = how["shard"] is not None or how["together"] is not None
     workers = 1 if alone else how["slurm"] or how["workers"] or available_cores()
     if budget is not None:
         if missing and len(unlike) == len(missing):
-            what = f"all {len(missing)} runs that are not done are {beyond}, so that their time is not known"
+            what = f"the time of the {len(missing)} runs that are not done is not known: {beyond}"
             raise ValueError(f"budget: {what}; start without a budget")
         missing = within([run for run in missing if run.identity not in unlike], costs, budget, workers)
         left_out = f"; {len(unlike)} are left out: {beyond}" if unlike else ""

@@ -16,6 +16,7 @@ from lib.runs.definition import Experiment, Run
 from lib.runs.store import Store
 
 RIDGE = 0.1  # holds back a slope that few records show
+NO_SIZES = ("learning_rate", "clip", "alpha", "epsilon", "weight_decay", "success")  # an update takes as long with any
 
 
 def dotted(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -64,11 +65,13 @@ def strange(runs: Sequence[Run], records: Sequence[Mapping[str, Any]]) -> set[st
     found = set()
     for run in runs:
         for name, value in dotted(run.parameters).items():
+            if name.rpartition(".")[2] in NO_SIZES:
+                continue
             known = [setting.get(name) for setting in old]
             if isinstance(value, Mapping) or value in known:
                 continue
-            largest = max((float(size) for size in known if _is_size(size)), default=-math.inf)
-            if value > 2 * largest if _is_size(value) else "." not in name:
+            sizes = [float(size) for size in known if _is_size(size)]
+            if value > 2 * max(sizes) if _is_size(value) and sizes else "." not in name:
                 found.add(run.identity)
     return found
 

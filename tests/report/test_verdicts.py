@@ -295,3 +295,21 @@ def test_a_printed_number_is_gated_too(capsys: pytest.CaptureFixture[str]) -> No
     wide = Interval(0.9, 0.5, 1.3)
     assert judge_printed("l2m-fig4", wide, 0.91, plateau=shut, **rule) == "undecided"
     assert f"{UNCONVERGED}: " in capsys.readouterr().out  # what was not trained to its end is not a question of width
+
+
+def test_a_number_of_the_best_seeds_that_is_no_seeds_own_is_told_and_kept(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the ratio of two networks, each by its best seed; where it repeats a seed it is not counted twice."""
+    said: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        "lib.report.claims.check", lambda claim, measured, **more: said.append({"of": measured, **more})
+    )
+    common: dict[str, Any] = {"part": "p", "explanation": "e", "at_least": 2.0}
+    judge("l2m-fig5", [[4, 5, 6, 0.5]], gap=0.5, **common)
+    told = "seeds disagree: 4 values in [0.5, 6], the last of each case that of the best seeds, asked for: at least 2"
+    assert told in capsys.readouterr().out
+    judge("l2m-fig5", [[4, 5, 6, 3], [4, 5, 6, 6]], **common)
+    judge("l2m-fig5", [[4, 5, 6, 6], [2, 3, 4, 3]], **common)
+    assert said[0]["of"].tolist() == [4, 5, 6, 3, 4, 5, 6, 6] and "the best seeds" in said[0]["note"]
+    assert said[1]["of"].tolist() == [4, 5, 6, 2, 3, 4] and said[1]["note"] == ""

@@ -154,7 +154,16 @@ def test_what_is_nested_too_deeply_is_an_error_and_not_the_end_of_the_process(te
 
 
 @pytest.mark.parametrize(
-    "text", ["!!bool maybe", "!!timestamp now", "!!int ''", "2020-13-45", "[", "!!python/object:a {}"]
+    "text",
+    [
+        "!!bool maybe",
+        "!!timestamp now",
+        "!!int ''",
+        "!!float 1" + ":1" * 400,
+        "2020-13-45",
+        "[",
+        "!!python/object:a {}",
+    ],
 )
 def test_every_fault_of_yaml_is_a_value_error(text):
     with pytest.raises(ValueError, match=r"\w"):

@@ -54,16 +54,19 @@ class Range:
         return Interval(mean.value, least, most, by_seed=mean.by_seed, form=mean.form)
 
 
-def share_left(runs: Iterable[GaussianRun], model: Model, length: int, seeds: int) -> Range:
+def share_left(
+    runs: Iterable[GaussianRun], model: Model, length: int, seeds: int, effect: float | None = None
+) -> Range:
     """KL over that of N(0, 1) of a model at a length, and what further training of every seed can make of it.
 
-    Where the model passes the gate by itself that is what was measured. Else it lies between zero and what was reached
-    by the usual trainings, or by all trainings of that seed, at whatever budget and rate.
+    Where the model passes the gate by itself, with `effect` as in `plateau`, that is what was measured. Else it lies
+    between zero and what was reached by the usual trainings, or by all trainings of that seed, at whatever budget and
+    rate.
     """
     here = [run for run in runs if run.measured and (run.model, run.length) == (model, length)]
     measured = by_seed(usual_runs(here).get(model, {}), relative, [length], seeds)[0]
     reached = np.array([measured, measured])
-    if plateau(here, [model], [length]).reached:
+    if plateau(here, [model], [length], effect=effect).reached:
         return Range(measured, reached, reached)
     for run in here:
         if run.seed < seeds:

@@ -118,22 +118,27 @@ def judge_lengths(runs: Sequence[GaussianRun], profile: str) -> None:
     small = {"Mamba": network(MAMBA, "none"), "Mamba2": network(MAMBA2, "none")}
 
     @cache
-    def share(model: Model, length: int) -> Range:
-        return share_left(every, model, length, SEEDS)
+    def share(model: Model, length: int, effect: float | None = None) -> Range:
+        return share_left(every, model, length, SEEDS, effect)
 
-    def rise(model: Model) -> Range:
-        return share(model, max(LENGTHS)) - share(model, min(LENGTHS))
+    def rise(model: Model, effect: float | None = None) -> Range:
+        return share(model, max(LENGTHS), effect) - share(model, min(LENGTHS), effect)
 
     def rising(models: Iterable[Model]) -> dict[Any, Range]:
         return {model: rise(model) for model in models}
 
-    def apart(one: Model, other: Model) -> dict[Any, Range]:
-        return {f"{one} minus {other}": rise(one) - rise(other)}
-
     def judged(cases: Mapping[Any, Range], compared: Sequence[Model], part: str, why: str,
-               lengths: Sequence[int] = (min(LENGTHS), max(LENGTHS)), **asked: Any) -> None:  # fmt: skip
+               lengths: Sequence[int] = (min(LENGTHS), max(LENGTHS)), effect: float | None = None,
+               **asked: Any) -> None:  # fmt: skip
+        gate = plateau(every, compared, lengths, effect=effect)
         judge_ranges("l2m-fig4", cases, part=part, explanation=why, profile=profile,
-                     condition="to plateau", plateau=plateau(every, compared, lengths), **asked)  # fmt: skip
+                     condition="to plateau", plateau=gate, **asked)  # fmt: skip
+
+    def apart(one: Model, other: Model, part: str, why: str, **asked: Any) -> None:
+        effect = max(abs(seed_mean((rise(one) - rise(other)).measured).value), MORE)
+        effect = effect if math.isfinite(effect) else MORE
+        cases = {f"{one} minus {other}": rise(one, effect) - rise(other, effect)}
+        judged(cases, [one, other], part, why, effect=effect, at_least=MORE, note=note, **asked)
 
     note = "share of the KL of N(0, 1) at L = 256 minus that at 16"
     flat: dict[str, Any] = {"at_least": -DEGRADES, "at_most": DEGRADES, "note": note}
@@ -146,11 +151,10 @@ def judge_lengths(runs: Sequence[GaussianRun], profile: str) -> None:
     judged(rising(small.values()), list(small.values()), "small Mamba and Mamba2: degrade as L grows",
            "one of them is flat", at_least=DEGRADES, note=note)  # fmt: skip
     for name, one in small.items():
-        pair = [one, published[0]]
-        judged(apart(*pair), pair, f"small {name}: degrades more than GPT2", "it degrades as much or less",
-               at_least=MORE, note=note)  # fmt: skip
-    pair = [network(MAMBA, "none", STATES[0]), network(MAMBA, "none")]
-    judged(apart(*pair), pair, "Mamba: a larger state degrades less", "it does not", at_least=MORE, note=note)
+        apart(one, published[0], f"small {name}: degrades more than GPT2", "it degrades as much or less")
+    apart(
+        network(MAMBA, "none", STATES[0]), network(MAMBA, "none"), "Mamba: a larger state degrades less", "it does not"
+    )
     for name, one in small.items():
         larger, part = network(LARGER[name], "none"), f"{name}: a larger network degrades less"
         gained = seed_mean((rise(one) - rise(larger)).measured)
@@ -158,16 +162,15 @@ def judge_lengths(runs: Sequence[GaussianRun], profile: str) -> None:
             sentence = f'{gained:.2f}, asked for: at least {MORE:g}; twice the width is not "substantially larger"'
             undecided("l2m-fig4", part=part, reason=UNMET, sentence=sentence, condition="to plateau", note=note)
             continue
-        judged(apart(one, larger), [one, larger], part, "it does not", at_least=MORE, note=note)
+        apart(one, larger, part, "it does not")
 
     blind = [network(size, "none") for size in WIDTHS]
     judged(rising(blind), blind, "the same clock, none: GPT2 is flat in L", "it rises with the length",
            remark=True, **flat)  # fmt: skip
     for name, size in (("Mamba", MAMBA), ("Mamba2", MAMBA2)):
         for clock, words in (("none", "none"), ("learned", "learned")):
-            pair = [network(size, clock), network(GPT2, clock)]
-            judged(apart(*pair), pair, f"the same clock, {words}: {name} degrades more than GPT2",
-                   "it degrades as much or less", at_least=MORE, note=note, remark=True)  # fmt: skip
+            part = f"the same clock, {words}: {name} degrades more than GPT2"
+            apart(network(size, clock), network(GPT2, clock), part, "it degrades as much or less", remark=True)
         told = network(size, "learned")
         judged(rising([told]), [told], f"the same clock, learned: {name} degrades as L grows",
                "it stays within the bound", at_least=DEGRADES, note=note, remark=True)  # fmt: skip

@@ -58,7 +58,7 @@ def plateau(
     floor: of a KL, nats per number, for statements about the logarithm of what is more, or of the floor. A KL may pass
     in nats and still be off by a factor; loss and effect are then these logarithms and the range of their means. Near
     the optimum is on the floor: a model that is there with every seed has nothing to learn that would count. effect: in
-    the place of that range, where more is compared than is given here.
+    the place of that range, where more is compared than is given here; without a floor, a KL over that of N(0, 1).
     """
     of, wanted = list(runs), list(models)
     usual = usual_runs(run for run in of if run.model in wanted and run.length in lengths)
@@ -82,7 +82,8 @@ def plateau(
                 if len(reached) >= FEWEST and all(reached):
                     del networks[name]
             elif here:
-                effects[name] = max(span, DEGRADES * float(here[0].result["untrained_divergence"])) * length
+                alone = float(here[0].result["untrained_divergence"])
+                effects[name] = (max(span, DEGRADES * alone) if effect is None else effect * alone) * length
     if wanted and len(lengths) and not networks:
         return Plateau(True, "", f"every network is on the floor of {floor:.2g} nats per number in every seed")
     return plateau_of(networks, effect=effects, optimum=floor is None)

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from experiments.gaussians.runs import Lengths, Model, Runs
-from experiments.gaussians.statements import clock
+from experiments.gaussians.statements import clock, collapse
 from experiments.gaussians.statements.length import plateau, relative, usual_runs
+from lib.information.intervals import seed_mean
 from lib.training.settings import FitSettings
 
 
@@ -44,6 +45,26 @@ def learned_with_epochs(runs: Runs, model: Model, length: int, copies: int = clo
         ends = f"{min(shares):.3f} to {max(shares):.3f}" if len(shares) > 1 else f"{shares[0]:.3f} (one seed)"
         told.append(f"{ends} after {epochs} epochs")
     return f"{model} has, at L = {length} and rate {rate:g}, not learned {', '.join(told)}."
+
+
+def copies_ignored(runs: Runs) -> str:
+    """What the curve of COPIES explains of TWICE as many, and what the same states at COPIES do, in words; "" without.
+
+    The second knows nothing of copies: each cell is foretold by the one of the same state and length.
+    """
+    cells, more = (clock.mamba_cells(runs, "learned", copies) for copies in (clock.COPIES, clock.TWICE))
+    if not collapse.decidable(cells) or not len(more):
+        return ""
+    curve = collapse.foretold(cells, more, collapse.COLLAPSE)
+    known = cells.kl[[cells.keys.index(key) for key in more.keys]]
+    alike = 1.0 - np.sum((more.kl - known) ** 2, axis=0) / np.sum((more.kl - cells.kl.mean(axis=0)) ** 2, axis=0)
+    gain = seed_mean(curve - alike)
+    told = {1: "lies above zero", 0: "cannot be told from zero", -1: "lies below zero"}[gain.sign]
+    return (
+        f"Of the cells of {clock.TWICE} copies the curve of {clock.COPIES} explains {seed_mean(curve):.2f}, and the KL "
+        f"of the same states at {clock.COPIES} copies, as if copies did not matter, {seed_mean(alike):.2f}. The "
+        f"difference, {gain:.2f}, {told}."
+    )
 
 
 def clock_or_state(runs: Runs) -> str:

@@ -258,7 +258,7 @@ class BlockStore:
                     with np.load(path, allow_pickle=False) as file:
                         if set(file.files) == set(_NAMES):
                             found[number] = {name: file[name] for name in file.files}
-                except (ValueError, EOFError, zipfile.BadZipFile):
+                except (ValueError, EOFError, NotImplementedError, zipfile.BadZipFile):
                     path.unlink(missing_ok=True)
         return found
 

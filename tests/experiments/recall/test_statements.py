@@ -128,6 +128,12 @@ def test_controls_are_not_taken_for_the_network(options):
     assert solved(cell("rel_rnn", success=3000), control, lengths=(100,)) == "agrees"
 
 
+def test_a_shorter_row_ends_with_its_best_as_the_others_do():
+    rows = statements._padded([[0.5, 0.75, 1.0, 1.0], [0.25, 0.5, 0.5]])
+    assert np.array_equal(rows, [[0.5, 0.75, 1.0, 1.0], [0.25, 0.5, np.nan, 0.5]], equal_nan=True)
+    assert statements._padded([]) == {}
+
+
 def test_shuffled_labels_are_no_success():
     shuffled = cell("rel_rnn", updates=1500, labels="shuffled")
     assert runs(shuffled)[0].variant == "labels shuffled"
