@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from lib.models.catalogue import NAMES
 from lib.processes import SantaFeProcess
@@ -98,22 +98,27 @@ class FactRun:
 
     @cached_property
     def forgotten(self) -> float:
-        """Share of the excess on known facts that is due to their age, at most.
-
-        For every bin of ranks the loss at the youngest age, of facts of the pair before, is what the network lacks
-        whatever the age: it never learned these keys. What older mentions cost above that is forgetting; below it
-        counts as 0. An upper value: within a bin older mentions are of rarer keys, and that counts as age. NaN where
-        nothing is lost.
-        """
-        losses, facts = (np.array(self.result[name], dtype=np.float64) for name in ("by_rank_and_age", "facts"))
-        young = facts[:, 0] > 0
-        rates = losses[young, 0] / facts[young, 0]
-        above = np.maximum(losses[young] - rates[:, None] * facts[young], 0.0).sum()
-        total = losses[young].sum()
-        return float(above / total) if total > 0 else np.nan
+        """Share of the excess on known facts that is due to their age, at most: `share_by_age`."""
+        return share_by_age(self.result["by_rank_and_age"], self.result["facts"])
 
 
 Runs = Sequence[FactRun]
+
+
+def share_by_age(losses: ArrayLike, facts: ArrayLike) -> float:
+    """Share of losses on known facts, nats, that is due to the age of the last mention, at most.
+
+    losses, facts: (ranks, ages), sums and counts by rank of the key and age. For every bin of ranks the loss at the
+    youngest age, of facts of the pair before, is what is lacking whatever the age: these keys were never learned. What
+    older mentions cost above that is forgetting; below it counts as 0. An upper value: within a bin older mentions are
+    of rarer keys, and that counts as age. NaN where nothing is lost.
+    """
+    lost, counts = np.asarray(losses, dtype=np.float64), np.asarray(facts, dtype=np.float64)
+    young = counts[:, 0] > 0
+    rates = lost[young, 0] / counts[young, 0]
+    above = np.maximum(lost[young] - rates[:, None] * counts[young], 0.0).sum()
+    total = lost[young].sum()
+    return float(above / total) if total > 0 else np.nan
 
 
 def fact_runs(records: Iterable[Record]) -> list[FactRun]:

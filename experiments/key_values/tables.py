@@ -10,7 +10,7 @@ import numpy as np
 
 from experiments.key_values.runs import EXPERIMENT, FactRun, Runs, deciding, lengths, networks, plateau
 from experiments.key_values.statements import HALF
-from experiments.key_values.yardsticks import like_keys
+from experiments.key_values.yardsticks import by_age_of_keys, like_keys
 from lib.report.page import Column, mean_and_span, table
 
 
@@ -29,7 +29,8 @@ def network_table(runs: Iterable[FactRun], pairs: int) -> str:
         ("seeds", len),
         ("share recalled", lambda own: mean_and_span([run.share for run in own], ".3f")),
         ("as if it knew keys", lambda own: mean_and_span([_keys(run) for run in own], ".1f")),
-        ("lost by age", lambda own: mean_and_span([x for run in own if not np.isnan(x := run.forgotten)], ".2f")),
+        ("lost by age", lambda own: _known([run.forgotten for run in own])),
+        ("the same of a memory of these keys", lambda own: _known([_of_memory(run) for run in own])),
         ("carried across the middle", lambda own: f"{_mean(own, 'carried'):.2f} of {_mean(own, 'shared'):.2f}"),
         ("plateau", reached),
     ]
@@ -116,6 +117,15 @@ def _better(runs: Runs, own: Runs) -> FactRun | None:
 
 def _budget(run: FactRun) -> str:
     return f"{run.updates:,} updates at {run.training.rate:g}"
+
+
+def _of_memory(run: FactRun) -> float:
+    """The share "lost by age" of a memory that never forgets and knows as many keys."""
+    return by_age_of_keys(run.source, run.pairs, _keys(run), run.parameters["tested"])
+
+
+def _known(shares: list[float]) -> str | None:
+    return mean_and_span([share for share in shares if not np.isnan(share)], ".2f")
 
 
 def _keys(run: FactRun) -> float:

@@ -5,9 +5,15 @@ All of a `SantaFeProcess` with V values, p_k = P(key k), over documents of so ma
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.key_values.run import TEST, ages, recalled
+from experiments.key_values.runs import share_by_age
+from experiments.key_values.task import KeyValues
 from lib.checks import whole_number
 from lib.processes import SantaFeProcess
 
@@ -51,3 +57,28 @@ def like_keys(source: SantaFeProcess, pairs: int, excess: float) -> float:
         return np.nan
     found = [excess_of_keys(source, pairs, keys) for keys in range(source.topics + 1)]
     return float(np.interp(-excess, -np.array(found), np.arange(source.topics + 1)))
+
+
+def by_age_of_keys(source: SantaFeProcess, pairs: int, keys: float, documents: int) -> float:
+    """`share_by_age` of a memory that never forgets, and keeps the facts of the `keys` likeliest keys.
+
+    It is not zero: in a bin of ranks it knows some keys and others not, and old mentions are of the rarer ones. Of the
+    `documents` that networks are tested on. keys: a part of a key is known as often; NaN gives NaN. Raises ValueError
+    for fewer than none. Cost O(documents x pairs).
+    """
+    if keys < 0:
+        raise ValueError(f"keys: 0 and more is allowed, got {keys!r}")
+    if np.isnan(keys):
+        return np.nan
+    asked, age = _tested(source.exponent, source.topics, source.values, pairs, documents)
+    lacking = np.clip(asked + 1 - keys, 0.0, 1.0)
+    found = recalled(np.log(source.values) * np.where(age == 0, 1.0, lacking), asked, source.values)
+    return share_by_age(found["by_rank_and_age"], found["facts"])
+
+
+@cache
+def _tested(exponent: float, topics: int, values: int, pairs: int, documents: int) -> tuple[Any, Any]:
+    """Keys, the likeliest 0, of the documents that networks are tested on, and their ages: (documents, pairs) each."""
+    task = KeyValues(SantaFeProcess(exponent, topics, values), pairs)
+    keys = task.documents(documents, np.random.default_rng([0, 0, TEST]))[:, ::2] - values
+    return keys, ages(keys)

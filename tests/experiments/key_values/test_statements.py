@@ -26,7 +26,7 @@ from experiments.key_values.runs import (
     settled_in_kind,
 )
 from experiments.key_values.task import KeyValues
-from experiments.key_values.yardsticks import excess_of_keys
+from experiments.key_values.yardsticks import by_age_of_keys, excess_of_keys
 from lib.batch.pages import find_page
 from lib.processes import SantaFeProcess
 from lib.report.gate import Training, usual_budget
@@ -290,6 +290,14 @@ def test_shares_and_keys_are_those_of_the_memory() -> None:
     assert run.excess == pytest.approx(excess_of_keys(SOURCE, 32, 6), rel=0.15)  # of 120 documents
     assert "6." in tables.network_table([run], 32) or "5." in tables.network_table([run], 32)
     assert fact_runs([record(one)])[0].forgotten > 0.95
+    memory = by_age_of_keys(SOURCE, 128, 10, 1000)
+    assert 0.05 < memory < 0.3  # it forgets nothing: in a bin of ranks it knows some keys, and older ones are rarer
+    whole = by_age_of_keys(SOURCE, 128, 4, 1000)  # a whole bin is known, and nothing of those that follow
+    assert whole < by_age_of_keys(SOURCE, 128, 4.5, 1000) < memory
+    assert by_age_of_keys(SOURCE, 32, 0, 100) < 1e-9 and np.isnan(by_age_of_keys(SOURCE, 32, np.nan, 100))
+    assert np.isnan(by_age_of_keys(SOURCE, 32, SOURCE.topics, 100))  # nothing is lost
+    with pytest.raises(ValueError, match="keys: 0 and more is allowed, got -1"):
+        by_age_of_keys(SOURCE, 32, -1, 100)
     assert fact_runs([{**record(one), "stale": True}]) == []
 
 
