@@ -27,14 +27,17 @@ class Agent(Module):
     """Logits of the actions and a value of what is seen: heads(layer(convolutions(image))).
 
     Convolutions 3 -> 16, ReLU, the largest of 2 x 2, 16 -> 32, ReLU, 32 -> 64, ReLU, all of 2 x 2 cells, on the
-    integers of the image as they are; both heads have 64 hidden units of tanh. Rows of linear maps start with norm 1,
-    biases at 0. layer: an LSTM of `width` cells, alone, or one that attends to all its states ("mem_lstm"), or to the
-    last `buffer` and to `relevant` older ones that screening keeps ("rel_lstm"); see `ScreeningLayer`.
+    integers of the image as they are; both heads have 64 hidden units of tanh. Rows of their maps start with norm 1,
+    biases at 0; in the authors' code those of the layer too. layer: an LSTM of `width` cells, alone, or one that
+    attends to all its states ("mem_lstm"), or to the last `buffer` and to `relevant` older ones that screening keeps
+    ("rel_lstm"); see `ScreeningLayer`.
 
     memory: "episodes", emptied for a sequence where its episode begins; as controls "steps", emptied before every step,
     and "never". "released" is what the authors' public code does: when acting, what attention reads is emptied before
-    every step for all sequences, and only h and c live through an episode; when learning, what attention reads is never
-    emptied within a window, not even where an episode ends. Without attention that is "episodes".
+    every step for all sequences, and only h and c live through an episode; when learning, it is emptied where a window
+    begins alone. Where an episode ends within one, "rel_lstm" reads on as if it had not: its s_t and its cell are those
+    that it made itself; "mem_lstm" gets h = 0 in s_t = (h + c) / 2 and an empty cell. Without attention that is
+    "episodes".
     """
 
     def __init__(
@@ -67,7 +70,7 @@ class Agent(Module):
 
         begins: (batch,), whether an episode begins with this image.
         """
-        output, after = self.layer.step(self._seen(images), self._forgotten(state, begins, learning=False))
+        output, after = self.layer.step(self._seen(images), self._forgotten(state, begins))
         return self.actor(output), self.critic(output)[:, 0], after
 
     @property
@@ -77,11 +80,9 @@ class Agent(Module):
 
     def window(self, images: Tensor, begins: Tensor, state: Any) -> tuple[Tensor, Tensor]:
         """When learning: logits (time, batch, actions) and values (time, batch) of images (time, batch, 7, 7, 3)."""
-        if self.memory == "released":
-            state = emptied(self.layer, state, torch.ones_like(begins[0]), keep=SHORT)
         outputs = []
         for seen, begin in zip(self._seen(images.flatten(0, 1)).unflatten(0, begins.shape), begins, strict=True):
-            output, state = self.layer.step(seen, self._forgotten(state, begin, learning=True))
+            output, state = self.layer.step(seen, self._forgotten(state, begin, inside=bool(outputs)))
             outputs.append(output)
         stacked = torch.stack(outputs)
         return self.actor(stacked), self.critic(stacked)[..., 0]
@@ -90,16 +91,25 @@ class Agent(Module):
         found: Tensor = self.convolutions(images.permute(0, 3, 1, 2).to(self.actor[0].weight.dtype))
         return found
 
-    def _forgotten(self, state: Any, begins: Tensor, learning: bool) -> Any:
+    def _forgotten(self, state: Any, begins: Tensor, inside: bool = False) -> Any:
+        """inside: not acting, but learning from a step of a window that is not its first."""
         if self.memory == "episodes":
             return emptied(self.layer, state, begins)
         if self.memory == "steps":
             return emptied(self.layer, state, torch.ones_like(begins))
         if self.memory == "released":
+            if inside and isinstance(self.layer, ScreeningLayer):
+                return state if self.layer.rule.relevant else _without_last(self.layer, state, begins)
             long = tuple(name for name in state._fields if name not in SHORT)
-            state = state if learning else emptied(self.layer, state, torch.ones_like(begins), keep=SHORT)
-            return emptied(self.layer, state, begins, keep=long)
+            return emptied(self.layer, emptied(self.layer, state, torch.ones_like(begins), keep=SHORT), begins, long)
         return state
+
+
+def _without_last(layer: ScreeningLayer, state: Any, rows: Tensor) -> Any:
+    """The state of an LSTM that attends to all its states, in these sequences with h = 0 in s and an empty cell."""
+    some, last = rows[:, None], layer.rule.own * state.buffer[:, -1]
+    hidden = torch.where(some, state.hidden - last, state.hidden)
+    return state._replace(hidden=hidden, cell=state.cell.masked_fill(some, 0.0))
 
 
 def emptied(layer: Any, state: Any, rows: Tensor, keep: tuple[str, ...] = ()) -> Any:

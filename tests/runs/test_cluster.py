@@ -56,14 +56,24 @@ def within_reach(sockets):
     return {(address, port) for address, port in sockets if not ipaddress.ip_address(address).is_loopback}
 
 
+@contextlib.contextmanager
 def scheduler(port):
-    return process("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
+    """One that answers: to start takes it long where other tests are at work, and a client waits five seconds."""
+    with process("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard") as started:
+        wait_for(lambda: answers(port) or started.poll() is not None)
+        yield started
+
+
+def answers(port):
+    with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
 
 
 def worker(port, folder):
     return process(
         "worker", f"tcp://127.0.0.1:{port}", "--no-nanny", "--nthreads", "1", "--no-dashboard",
-        "--local-directory", str(folder), "--death-timeout", "30",
+        "--local-directory", str(folder), "--death-timeout", "180",
     )  # fmt: skip
 
 
@@ -89,7 +99,7 @@ def test_a_worker_that_is_killed_in_mid_run_costs_nothing_but_time(tmp_path, sto
         worker(port, tmp_path),
         client_of(f"127.0.0.1:{port}") as client,
     ):
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=180)
 
         def kill():
             wait_for(lambda: list(store.work.rglob("checkpoint.safetensors")))
@@ -123,7 +133,7 @@ def test_a_scheduler_that_goes_away_leaves_what_was_finished_and_a_second_start_
     runs = experiment(tmp_path, profiles={"smoke": {"set": LONG, "seeds": 1}}).runs("smoke")[:4]
     port = free_port()
     with scheduler(port) as head, worker(port, tmp_path), client_of(f"127.0.0.1:{port}") as client:
-        client.wait_for_workers(1, timeout=60)
+        client.wait_for_workers(1, timeout=180)
 
         def kill():
             wait_for(lambda: list(store.recorded.rglob("*.json")))
@@ -197,7 +207,7 @@ def test_a_run_for_a_gpu_on_a_worker_without_one_fails_with_one_line_and_its_log
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     runs, told, port = experiment(tmp_path).runs("smoke")[:2], [], free_port()
     with scheduler(port), worker(port, tmp_path), client_of(f"127.0.0.1:{port}") as client:
-        client.wait_for_workers(1, timeout=60)
+        client.wait_for_workers(1, timeout=180)
         outcome = run_on_cluster(runs, store, client, "cuda", tell=told.append)
     assert set(outcome.failed) == {run.identity for run in runs} and not outcome.done
     for run in runs:

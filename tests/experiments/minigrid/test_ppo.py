@@ -204,6 +204,36 @@ def test_as_released_an_agent_acts_without_attention() -> None:
     assert not torch.allclose(found["episodes", 3], found["episodes", 1], atol=1e-3)
 
 
+@pytest.mark.parametrize("border", [None, 4])
+@pytest.mark.parametrize("layer", ["mem_lstm", "rel_lstm"])
+def test_as_released_an_agent_learns_as_the_code_computes(layer: str, border: int | None) -> None:
+    """Written out for one sequence, with room for all states: the mask of an episode's end, (h, c) = 0 in what a step
+    is handed, reaches c and half of s in one layer, and neither in the other, which reads what it has kept itself."""
+    agent = Agent(layer, 8, buffer=7, relevant=2, memory="released", seed=3).double()
+    images, begins = pictures(7).unsqueeze(1), torch.tensor([[step in (0, border)] for step in range(7)])
+    weights, states, found = agent.layer, [], []
+    s = h = cell = torch.zeros(8, dtype=torch.float64)
+    for step, seen in enumerate(agent._seen(images.flatten(0, 1)).detach()):
+        masked = layer == "mem_lstm" and step == border
+        if step:
+            kept = torch.stack(states)
+            scores = torch.tanh(s @ weights.weight_query.T + kept @ weights.weight_key.T) @ weights.weight_score
+            s = ((0 if masked else h) + scores.softmax(0) @ kept) / 2
+        cell = torch.zeros_like(cell) if masked else cell
+        i, f, g, o = (seen @ weights.weight_ih.T + weights.bias + s @ weights.weight_hh.T).chunk(4)
+        cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * cell.tanh()
+        states.append(h)
+        found.append(agent.actor(h))
+    logits, _ = agent.window(images, begins, agent.initial_state(1))
+    assert torch.allclose(logits[:, 0], torch.stack(found), atol=1e-9)
+    if border:
+        without, _ = agent.window(images, begins & (torch.arange(7) != border)[:, None], agent.initial_state(1))
+        assert torch.equal(logits, without) == (layer == "rel_lstm")
+        agent.memory = "episodes"
+        assert not torch.allclose(agent.window(images, begins, agent.initial_state(1))[0], logits, atol=1e-4)
+
+
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize("memory", ["episodes", "steps", "released"])
 def test_the_ratio_is_one_before_the_first_update(layer: str, memory: str) -> None:
