@@ -46,9 +46,10 @@ def line_through(losses: ArrayLike, exponents: ArrayLike, resampled: ArrayLike, 
     """The line of least squares through exponents (models,) at losses (models,); None for fewer than FEWEST models.
 
     resampled: exponents of the same models from documents drawn with replacement, (models, replicates of documents).
-    Models without an exponent are left out. Each of 2000 replicates draws models and one column of `resampled`; draws
-    with fewer than three different losses are drawn again, and residuals are widened by sqrt(m / (m - 2)) for the two
-    numbers that the line has taken from m models. Raises ValueError for shapes that do not belong together.
+    Models without an exponent are left out. Each of 2000 replicates draws models and one column of `resampled`, without
+    the models that have no exponent there; draws with fewer than three different losses are drawn again, and residuals
+    are widened by sqrt(m / (m - 2)) for the two numbers that the line has taken from m models. Raises ValueError for
+    shapes that do not belong together.
     """
     x, y, drawn = (np.asarray(given, dtype=np.float64) for given in (losses, exponents, resampled))
     if x.ndim != 1 or y.shape != x.shape or drawn.ndim != 2 or len(drawn) != x.size:
@@ -58,7 +59,8 @@ def line_through(losses: ArrayLike, exponents: ArrayLike, resampled: ArrayLike, 
         )
     kept = np.isfinite(x) & np.isfinite(y)
     x, y, drawn = x[kept], y[kept], drawn[kept]
-    columns = np.flatnonzero(np.isfinite(drawn).all(axis=0))
+    known = np.isfinite(drawn)
+    columns = np.flatnonzero([np.unique(x[some]).size >= 3 for some in known.T])
     if x.size < FEWEST or np.unique(x).size < 3 or not columns.size:
         return None
     random, rest = np.random.default_rng(seed), y - np.polyval(np.polyfit(x, y, 1), x)
@@ -66,6 +68,7 @@ def line_through(losses: ArrayLike, exponents: ArrayLike, resampled: ArrayLike, 
     found: list[tuple[float, float, float]] = []
     while len(found) < REPLICATES:
         chosen, column = random.integers(x.size, size=x.size), columns[random.integers(columns.size)]
+        chosen = chosen[known[chosen, column]]
         if np.unique(x[chosen]).size < 3:
             continue
         slope, level = np.polyfit(x[chosen], drawn[chosen, column], 1)

@@ -49,9 +49,9 @@ class Curve:
         """95 % interval of every mean, (n, 2)."""
         return np.quantile(self.resampled, [0.025, 0.975], axis=0).T
 
-    def beyond(self, first: float) -> Curve:
-        """The lengths from `first` tokens on."""
-        kept = self.lengths >= first - 1e-9
+    def beyond(self, first: float, last: float = math.inf) -> Curve:
+        """The lengths from `first` tokens on, up to `last`."""
+        kept = (self.lengths >= first - 1e-9) & (self.lengths <= last + 1e-9)
         return Curve(self.lengths[kept], self.means[kept], self.by_group[:, kept])
 
     @cached_property

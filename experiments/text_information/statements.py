@@ -68,9 +68,17 @@ def power_law_advantage(run: TextRun, estimator: str) -> Interval:
 def difference_of_exponents(first: tuple[TextRun, str, int], second: tuple[TextRun, str, int]) -> Interval:
     """beta of the first less that of the second; each a run, an estimator and L/l.
 
-    Pairs of replicates draw the same documents where both runs have as many, else they are independent.
+    Both are fitted from the larger of their first lengths to the smaller of their last ones, since curves bend. Pairs
+    of replicates draw the same documents where both runs have as many, else they are independent.
     """
-    laws = [run.law(estimator, ratio) for run, estimator, ratio in (first, second)]
+    curves = [run.curve(estimator, ratio) for run, estimator, ratio in (first, second)]
+    if curves[0] is None or curves[1] is None:
+        return UNKNOWN
+    curves = [curve.beyond(FROM / run.token_length) for curve, (run, *_) in zip(curves, (first, second), strict=True)]
+    if not all(curve.lengths.size for curve in curves):
+        return UNKNOWN
+    low, high = max(curve.lengths[0] for curve in curves), min(curve.lengths[-1] for curve in curves)
+    laws = [curve.beyond(low, high).fit for curve in curves]
     if laws[0] is None or laws[1] is None:
         return UNKNOWN
     return percentiles(laws[0].exponent - laws[1].exponent, laws[0].exponents - laws[1].exponents)

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from experiments.recall.runs import RecallRun
+from experiments.recall.run import WATCHED, Parameters, buffer_of, task_of
+from experiments.recall.runs import USUAL, RecallRun
 
 SMALL = 1 / 3  # of the delay, which a memory may hold where gradients are compared
 
@@ -42,3 +43,25 @@ def looking(run: RecallRun, number: str = "on_symbols", control: str | None = No
     """A share of the attention after training over that before; control: the share in the place of the one after."""
     after = run.inside("after").get("attention", {}).get(control or number)
     return np.nan if after is None else float(after / run.inside("before")["attention"][number])
+
+
+def chosen_at_cue(run: RecallRun, when: str = "after") -> float:
+    """Share of the relevant set that holds symbols at the cue: 0, that of a choice by chance, to 1, the largest."""
+    chance, largest = limits_at_cue(run)
+    return float((run.inside(when)["attention"]["set_at_cue"] - chance) / (largest - chance))
+
+
+def limits_at_cue(run: RecallRun) -> tuple[float, float]:
+    """That share, of the sequences watched, where the set is chosen by chance, and where it is chosen perfectly.
+
+    Symbols of the last `buffer` - 1 steps are still in the buffer, and in no set.
+    """
+    chosen = Parameters(**run.parameters)
+    task, buffer = task_of(chosen), buffer_of(chosen)
+    if buffer is None:
+        raise ValueError(f"run: one of a network with a relevant set is allowed, got {chosen.architecture!r}")
+    inputs, _ = task.sample(chosen.watched, np.random.default_rng([run.seed, 0, WATCHED]))
+    outside = task.cue_time - buffer + 1  # times that have left the buffer
+    symbols = (task.symbol_times(inputs) < outside).sum(axis=1)
+    places = min(int(chosen.options.get("relevant", USUAL["relevant"])), outside)
+    return float(symbols.mean() / outside), float(np.minimum(symbols, places).mean() / places)

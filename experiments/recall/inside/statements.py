@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from experiments.recall.inside.figures import with_relevance
-from experiments.recall.inside.measures import looking, slopes
+from experiments.recall.inside.measures import chosen_at_cue, looking, slopes
 from experiments.recall.runs import COMMON_RATE, SEEDS, USUAL, RecallRun, settled
 from experiments.recall.statements import seed_rows
 from lib.information.intervals import Interval, paired_mean
@@ -192,17 +192,16 @@ def judge_needed_set(copying: Iterable[RecallRun], denoising: Iterable[RecallRun
 
 
 def judge_small_buffer(runs: Iterable[RecallRun], when: str = "after") -> str:
-    """App. C: with a smaller buffer relevance is predicted less well: at the cue the set holds fewer symbols."""
+    """App. C: with a smaller buffer relevance is predicted less well: at the cue the set holds fewer symbols.
+
+    Of those that it could hold, for a large buffer still has some of them itself; so since the results were seen.
+    """
     found = by_buffer_size(runs)
     usual = found.get(USUAL["buffer"], [])
-
-    def held(run: RecallRun) -> float:
-        return float(run.inside(when)["attention"]["set_at_cue"])
-
     cases = {}
     for size, some in found.items():
         if size < USUAL["buffer"] and usual:
-            own, other = ({run.seed: held(run) for run in cell} for cell in (usual, some))
+            own, other = ({run.seed: chosen_at_cue(run, when) for run in cell} for cell in (usual, some))
             cases[f"buffer {USUAL['buffer']} minus {size}"] = paired_mean(own, other)
     return judge(
         "kerg-tradeoff",
@@ -212,7 +211,7 @@ def judge_small_buffer(runs: Iterable[RecallRun], when: str = "after") -> str:
         plateau=settled([run for some in found.values() for run in some]),
         condition="to plateau",
         explanation="a small buffer chooses as well",
-        note="share of the set that holds symbols at the cue, denoise",
+        note="symbols in the set at the cue, 0 by chance, 1 at most, denoise",
     )
 
 

@@ -1,9 +1,7 @@
 """The rules of an n-gram model as arrays: contexts of n - 1 words, and how often each word follows.
 
-Sentences that the rules generate: how many there are, and draws of them.
-
-
-How many different runs of words a number of sentences shows.
+Sentences that the rules generate: how many there are, and draws of them. How many different runs of words a number of
+sentences shows.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import comb, expm1, fsum, inf, lcm, log1p
+from math import comb, expm1, fsum, inf, lcm, log, log1p
 from typing import Any
 
 import numpy as np
@@ -238,7 +236,10 @@ def _seen(p: Fraction, draws: int, population: int | None) -> float:
     if population is not None:
         whole = comb(population, draws)
         return (whole - comb(population - int(p * population), draws)) / whole
-    return float(draws > 0) if p == 1 else -expm1(draws * log1p(-float(p)))
+    missing = float(1 - p)  # of one draw; 0 also where all but certain runs are missed by less than a float can say
+    if draws == 0 or missing == 0:
+        return float(draws > 0)
+    return -expm1(draws * (log1p(-float(p)) if p < 0.5 else log(missing)))
 
 
 def _sizes(draws: ArrayLike, population: int | None) -> NDArray[np.int64]:

@@ -241,7 +241,12 @@ class Starts:
 
 
 def valid_starts(language: Language) -> list[Starts]:
-    """Every valid start of every sentence, once, for t = 1, 2, ... (Def. 3.2). Cost O(words of all sentences)."""
+    """Every valid start of every sentence, once, for t = 1, 2, ... (Def. 3.2). Cost O(words of all sentences).
+
+    Raises ValueError for n = 1, and where a context has no rule, as at the end of sentences without an end.
+    """
+    if language.n < 2:
+        raise ValueError(f"language: one of n >= 2 is allowed, got n = {language.n}")
     number = {word: i for i, word in enumerate(language.words)}
     rule = {tuple(context): row for row, context in enumerate(language.rules.contexts.tolist())}
     known = language.n - 1
@@ -250,7 +255,11 @@ def valid_starts(language: Language) -> list[Starts]:
     before: dict[tuple[int, ...], int] = {(): 0}
     for t in range(1, max(map(len, sentences)) + 1):
         starts = sorted({sentence[:t] for sentence in sentences if len(sentence) >= t})
-        rows = [rule[start[-known:]] if t >= known else -1 for start in starts]
+        contexts = [start[-known:] for start in starts] if t >= known else []
+        if without := [context for context in contexts if context not in rule]:
+            words = " ".join(language.words[i] for i in without[0])
+            raise ValueError(f"language: one with a rule after all its words is allowed, got none after {words!r}")
+        rows = [rule[context] for context in contexts] or [-1] * len(starts)
         levels.append(Starts(np.array(starts), np.array([before[start[:-1]] for start in starts]), np.array(rows)))
         before = {start: row for row, start in enumerate(starts)}
     return levels

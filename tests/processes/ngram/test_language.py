@@ -405,6 +405,17 @@ def test_the_run_of_no_words_is_in_every_sentence() -> None:
     assert plain.expected_contexts_seen([0, 1, 2]).tolist() == [0.0, 1.0, 1.0]
 
 
+def test_runs_that_are_all_but_certain_or_all_but_impossible_are_counted_exactly():
+    """In both directions a float rounds 1 - p to what it is not; against fractions."""
+    for small in (Fraction(1, 10**9), Fraction(1, 10**18), Fraction(1, 3)):
+        for draws in (0, 1, 2, 50):
+            for p in (small, 1 - small):
+                exact = 1 - (1 - p) ** draws
+                assert expected_seen([p], [draws])[0] == pytest.approx(float(exact), rel=1e-12)
+    rare = NgramLanguage.from_templates(["{X} y z"], {"X": {"a": 1.0, "b": 1e-17}}, 2)
+    assert rare.expected_contexts_seen([0, 5])[1] == pytest.approx(float(len(rare.rules.contexts) - 1), abs=1e-9)
+
+
 def test_what_the_rules_write_has_probability_one_and_nothing_else_has_any() -> None:
     text = [("a", "b", "a"), ("a", "b", "b")]
     for n, padding in product((1, 2, 3, 4), (False, True)):

@@ -76,6 +76,17 @@ def test_valid_starts_are_all_starts_once() -> None:
         assert {LANGUAGE.decode(row) for row in level.ids} == starts
 
 
+@pytest.mark.parametrize(
+    ("n", "end", "got"), [(1, True, "n >= 2 is allowed, got n = 1"), (3, False, "a rule after all its words.*'b c'")]
+)
+def test_starts_that_no_rule_goes_on_from_are_refused(n: int, end: bool, got: str) -> None:
+    language = NgramLanguage.from_templates(["{X} b c"], {"X": ["a", "d"]}, n, end=end, padding=False)
+    with pytest.raises(ValueError, match=got):
+        valid_starts(language)
+    sound = NgramLanguage.from_templates(["{X} b c"], {"X": ["a", "d"]}, 3)
+    assert [len(level.ids) for level in valid_starts(sound)][-1] == 2
+
+
 def test_the_law_after_a_start_is_that_of_its_last_three_words() -> None:
     model = ngram_ssm(LANGUAGE, 2, 1e-6)
     for text in ("Ron woke at seven o'clock and was too", "He got up and put on his jeans because he didn't want to"):

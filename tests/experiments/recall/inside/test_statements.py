@@ -1,8 +1,14 @@
 """Rules on the inside of networks that recall, on records that are made up: each says yes, no, and nothing."""
 
+import random
 from typing import Any
 
+import numpy as np
+import pytest
+
 from experiments.recall.inside import statements, tables
+from experiments.recall.inside.measures import limits_at_cue
+from experiments.recall.run import WATCHED, Parameters, task_of
 from tests.experiments.recall.fake_records import attention, cell, runs
 
 
@@ -70,11 +76,14 @@ def test_tasks_need_sets_of_different_sizes():
     assert statements.judge_needed_set(sizes("copy", 3), sizes("denoise", 5, tried=())) == "undecided"
 
 
-def chosen(by_size):
+def chosen(by_size, held_before=0.1):
+    """By size of the buffer the share of symbols that the set holds, or 0 or 1 for chance and a perfect choice."""
     records = []
     for size, held in by_size.items():
-        inside = [attention(0.05, 0.6, held + 0.01 * seed) for seed in range(3)]
         options = {} if size == 10 else {"options": {"buffer": size}}
+        limits = [limits_at_cue(run) for run in runs(cell("rel_rnn", task="denoise", **options))]
+        shares = [limits[seed][held] if held in (0, 1) else held + 0.01 * seed for seed in range(3)]
+        inside = [attention(0.05, 0.6, share, held_before) for share in shares]
         records.append(cell("rel_rnn", task="denoise", success=5000, inside=inside, **options))
     return runs(*records)
 
@@ -82,8 +91,28 @@ def chosen(by_size):
 def test_small_buffers_choose_worse():
     assert statements.judge_small_buffer(chosen({10: 0.9, 3: 0.7, 1: 0.3})) == "agrees"
     assert statements.judge_small_buffer(chosen({10: 0.5, 3: 0.7, 1: 0.6})) == "differs"
-    assert statements.judge_small_buffer(chosen({10: 0.9, 3: 0.7}), when="before") == "differs"  # equal untrained
     assert statements.judge_small_buffer(chosen({10: 0.9})) == "undecided"
+    # negative controls: whoever chooses perfectly or by chance does so with any buffer; a share of 0.9 is not as good
+    for held in (0, 1):
+        assert statements.judge_small_buffer(chosen({10: held, 3: held, 1: held})) == "differs"
+    assert statements.judge_small_buffer(chosen({10: 0.9, 3: 0.9, 1: 0.9})) == "agrees"
+
+
+def test_what_a_set_can_hold_is_what_has_left_the_buffer():
+    for size in (1, 3, 10):
+        (run,) = runs(cell("rel_rnn", task="denoise", options={"buffer": size}, seeds=1))
+        task = task_of(Parameters(**run.parameters))
+        inputs, _ = task.sample(run.parameters["watched"], np.random.default_rng([0, 0, WATCHED]))
+        old = [[time for time in row if time <= task.cue_time - size] for row in task.symbol_times(inputs).tolist()]
+        chance, largest = limits_at_cue(run)
+        assert largest == pytest.approx(np.mean([min(len(row), 10) / 10 for row in old]))
+        assert (largest == 1) == (size == 1)
+        everything = range(task.cue_time - size + 1)
+        drawn = [len({*random.sample(everything, 10)} & {*row}) / 10 for row in old for _ in range(200)]
+        assert chance == pytest.approx(np.mean(drawn), abs=0.01)
+    (whole,) = runs(cell("mem_rnn", task="denoise", seeds=1))
+    with pytest.raises(ValueError, match="a relevant set is allowed, got 'mem_rnn'"):
+        limits_at_cue(whole)
 
 
 def test_larger_sets_cost_more():
