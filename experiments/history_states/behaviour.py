@@ -118,7 +118,7 @@ class BinaryExpansionCopier:
 
     Bit x_i is the i-th digit of z = sum_i (2 x_i - 1) 2^-i; the bits of the future are read off z. State: z, one real
     number, and the position. It captures half ln 2 nats: the size of the state says nothing, unless precision is
-    finite. float64 has room for 52 bits. Raises ValueError for another half.
+    finite. float64 has room for 53 bits, of which 52 can be read off z + 1. Raises ValueError for another half.
     """
 
     vocabulary = 2
@@ -126,7 +126,7 @@ class BinaryExpansionCopier:
     def __init__(self, half: int) -> None:
         self.half = whole_number(half, "half", 1)
         if half > 52:
-            raise ValueError(f"half: at most 52 digits fit into float64, got {half}")
+            raise ValueError(f"half: at most 52 digits can be read off z + 1 in float64, got {half}")
 
     def initial_state(self, batch: int) -> State:
         return State((Expansion(torch.zeros(whole_number(batch, "batch", 1), dtype=torch.float64)),), 0)

@@ -74,7 +74,7 @@ def judge_lost(runs: Sequence[FactRun], told: Sequence[int]) -> str:
         speaking,
         part="fixed states lose facts",
         at_least=LOST,
-        explanation="a state of fixed size recalls as large a share of longer documents",
+        explanation="a state of fixed size recalls a share of longer documents that is hardly smaller",
         condition="to plateau",
         plateau=way,
         note=note,

@@ -89,6 +89,21 @@ def test_what_the_dark_theme_alone_spoils_is_noticed(page: Visit) -> None:
     assert {one.rule for one in violations(page.page, LOOKS)} == {"color-contrast", "image-alt"}
 
 
+def test_what_looks_as_something_that_passed_is_left_out_and_all_else_is_not(page: Visit) -> None:
+    passed: set[str] = set()
+    assert not violations(page.page, LEVELS, passed)
+    seen = set(passed)
+    assert len(seen) > 30 and any(kind.startswith("link ") for kind in seen)
+    faint = (
+        "<p style='color: #ccc'>unread</p><p>Words <a href='#' style='color: #444; text-decoration: none'>there</a></p>"
+    )
+    page.page.locator("article h1").evaluate("(title, more) => title.insertAdjacentHTML('afterend', more)", faint)
+    page.page.locator("article p a:visible").nth(1).evaluate("link => { link.style.textDecoration = 'none'; }")
+    for _ in range(2):  # what has failed is no kind that passed
+        assert {one.rule for one in violations(page.page, LOOKS, passed)} == {"color-contrast", "link-in-text-block"}
+    assert not any("204, 204, 204" in kind for kind in passed - seen)
+
+
 def test_a_fault_that_is_no_matter_of_contrast_is_noticed(page: Visit) -> None:
     page.page.locator("article img").first.evaluate("image => image.removeAttribute('alt')")
     assert "image-alt" in rules(page)
