@@ -60,7 +60,7 @@ def load(text: str) -> Any:
         _refuse_depth(text)
         return yaml.load(text, _Loader)
     except (yaml.YAMLError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError) as error:
-        # a date that does not exist is a ValueError; of `!!bool maybe` and `!!timestamp now` YAML raises the next two
+        # a date that does not exist is a ValueError; `!!bool maybe`, `!!timestamp now` and the like raise these three
         if isinstance(error, ArithmeticError | LookupError | AttributeError):
             raise ValueError(f"there is a value that is not of the kind that its tag names ({error})") from error
         raise ValueError(" ".join(str(error).split()).replace(' in "<unicode string>",', ":")) from error

@@ -80,7 +80,7 @@ class Agent(Module):
 
     def window(self, images: Tensor, begins: Tensor, state: Any) -> tuple[Tensor, Tensor]:
         """When learning: logits (time, batch, actions) and values (time, batch) of images (time, batch, 7, 7, 3)."""
-        outputs = []
+        outputs: list[Tensor] = []
         for seen, begin in zip(self._seen(images.flatten(0, 1)).unflatten(0, begins.shape), begins, strict=True):
             output, state = self.layer.step(seen, self._forgotten(state, begin, inside=bool(outputs)))
             outputs.append(output)

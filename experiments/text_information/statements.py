@@ -71,11 +71,9 @@ def difference_of_exponents(first: tuple[TextRun, str, int], second: tuple[TextR
     Both are fitted from the larger of their first lengths to the smaller of their last ones, since curves bend. Pairs
     of replicates draw the same documents where both runs have as many, else they are independent.
     """
-    curves = [run.curve(estimator, ratio) for run, estimator, ratio in (first, second)]
-    if curves[0] is None or curves[1] is None:
-        return UNKNOWN
-    curves = [curve.beyond(FROM / run.token_length) for curve, (run, *_) in zip(curves, (first, second), strict=True)]
-    if not all(curve.lengths.size for curve in curves):
+    found = [(run, run.curve(estimator, ratio)) for run, estimator, ratio in (first, second)]
+    curves = [curve.beyond(FROM / run.token_length) for run, curve in found if curve is not None]
+    if len(curves) < 2 or not all(curve.lengths.size for curve in curves):
         return UNKNOWN
     low, high = max(curve.lengths[0] for curve in curves), min(curve.lengths[-1] for curve in curves)
     laws = [curve.beyond(low, high).fit for curve in curves]

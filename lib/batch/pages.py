@@ -67,8 +67,8 @@ class Page:
             default = self.parameters[name]
             if not _same_kind(value, default):
                 raise ValueError(
-                    f"parameter {name} of {self.name}: got {value!r} ({type(value).__name__}), "
-                    f"but its default is {default!r} ({type(default).__name__})"
+                    f"parameter {name} of {self.name}: got {value!r} ({_kind(value)}), "
+                    f"but its default is {default!r} ({_kind(default)})"
                 )
         return {
             name: float(value) if isinstance(self.parameters[name], float) and isinstance(value, int) else value
@@ -98,8 +98,14 @@ def _same_kind(value: Any, default: Any) -> bool:
     if isinstance(default, float):
         return isinstance(value, int | float)
     if isinstance(default, list | tuple):
-        return isinstance(value, list | tuple)
+        entries = value if isinstance(value, list | tuple) and default else []
+        return isinstance(value, list | tuple) and all(any(_same_kind(x, y) for y in default) for x in entries)
     return isinstance(value, type(default))
+
+
+def _kind(value: Any) -> str:
+    inside = sorted({type(entry).__name__ for entry in value}) if isinstance(value, list | tuple) else []
+    return type(value).__name__ + (f" of {', '.join(inside)}" if inside else "")
 
 
 def _hint(name: str, known: Mapping[str, Any] | list[str]) -> str:

@@ -46,6 +46,16 @@ def test_an_unknown_parameter_is_an_error_that_lists_the_known_ones(make_page) -
 def test_a_parameter_of_another_type_is_refused_and_an_integer_serves_as_a_float(make_page) -> None:
     page = make_page("a", parameters="lags = 10   # lags\np = 0.2   # bias\nexact = False   # law")
     assert page.check_parameters({"p": 1}) == {"p": 1.0}
+    several = make_page("b", parameters="lags = [1, 2]   # lags\np = [(0.2, 'a')]   # biases\nnone = []   # any")
+    for right in ({"lags": []}, {"lags": (4, 5)}, {"p": [(1, "b"), (0.5, "c")]}, {"none": ["a", 1]}):
+        assert several.check_parameters(right) == right
+    for wrong in ({"lags": [1, "2"]}, {"lags": [0.5]}, {"lags": 1}, {"lags": None}, {"p": [0.2]}, {"none": 3}):
+        with pytest.raises(ValueError, match="its default is"):
+            several.check_parameters(wrong)
+    with pytest.raises(
+        ValueError, match=r"got \[1, 'x'\] \(list of int, str\), but its default is \[1, 2\] \(list of int"
+    ):
+        several.check_parameters({"lags": [1, "x"]})
     for wrong in ({"lags": 0.5}, {"lags": "ten"}, {"lags": True}, {"exact": 1}, {"p": "x"}):
         with pytest.raises(ValueError, match="its default is"):
             page.check_parameters(wrong)

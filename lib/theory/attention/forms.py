@@ -214,9 +214,10 @@ def amplitude(eigenvalue: complex, t: int, digits: int = 50) -> Any:
 def zeros_of_amplitude(t: int, points: int = 600, nodes: int = 800) -> float:
     """How many zeros K_t has in the disc |lambda| < 1, by the argument principle: a float near a whole number.
 
-    K_t is (1-lambda)^(A-2) / Gamma(1+A) times the integral over 0 < y < 1 of (t-1) y^(t-2) ((1-y)/(1-lambda y))^A.
-    The first factors have no zeros; the integral is followed along the circle |lambda| = 1, A = -1/2 + ib, up to
-    large |b|, where it tends to a positive number. t whole, >= 2 (K_1 has no zeros). Cost O(points nodes).
+    It is proved to have none, for every t; this counts them without the proof. K_t is (1-lambda)^(A-2) / Gamma(1+A)
+    times the integral over 0 < y < 1 of (t-1) y^(t-2) ((1-y)/(1-lambda y))^A. The first factors have no zeros; the
+    integral is followed along the circle |lambda| = 1, A = -1/2 + ib, up to large |b|, where it tends to a positive
+    number. t whole, >= 2 (K_1 has no zeros). Cost O(points nodes).
     """
     start = whole_number(t, "t", 2)
     u = scipy.special.expit(np.linspace(-30, 30, nodes))  # 1 - y; equal steps of the logit converge exponentially
