@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import stdtrit
 
 from lib.checks import real_array
 from lib.information.corrections import fit_two_point_bias
@@ -18,6 +19,7 @@ from lib.report.verdicts import UNMET, judge
 Floats = npt.NDArray[np.float64]
 Interval = tuple[float, float]
 CONFIDENCE = 0.95  # of the intervals
+GROUPS = 16  # of documents, where nothing else is said
 FEWEST_LAGS = 4
 CLEAR = 3.0  # bootstrap standard deviations above 0 at which a point is used
 ENDS = (0.01, 0.999)  # C / min I below and above which a fitted constant has run into the end of its range
@@ -85,17 +87,19 @@ def fitted_constant_exponent(lags: npt.ArrayLike, curves: npt.ArrayLike) -> Expo
     return _summary([(fit.exponent, fit.amplitude, fit.bias) for fit in fits], ends, steps)
 
 
-def centred_interval(values: npt.ArrayLike, confidence: float = CONFIDENCE) -> Interval:
-    """values[0] plus the quantiles of values[1:] about their own mean.
+def centred_interval(values: npt.ArrayLike, confidence: float = CONFIDENCE, groups: int = GROUPS) -> Interval:
+    """values[0] plus and minus t s, with s the standard deviation of its replicates values[1:].
 
-    Half the documents have another bias than all of them; what carries over is how much the replicates differ.
+    Half the documents have another bias than all of them; what carries over is how much the replicates differ. t is
+    Student's quantile for 1 / (1 / (groups - 1) + 2 / replicates) degrees of freedom: groups are few, and replicates,
+    of which two are the halves of one draw, estimate their variance only.
     """
     array = real_array(values, "values")
-    if array.ndim != 1 or array.size < 2:
-        raise ValueError(f"values: an estimate and at least one replicate are allowed, got shape {array.shape}")
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(array[1:] - array[1:].mean(), [tail, 1 - tail])
-    return float(array[0] + low), float(array[0] + high)
+    if array.ndim != 1 or array.size < 3:
+        raise ValueError(f"values: an estimate and at least two replicates are allowed, got shape {array.shape}")
+    freedom = 1 / (1 / (groups - 1) + 2 / (array.size - 1))
+    reach = float(stdtrit(freedom, (1 + confidence) / 2) * array[1:].std(ddof=1))
+    return float(array[0]) - reach, float(array[0]) + reach
 
 
 def _summary(fits: list[tuple[float, float, float]], ends: npt.NDArray[Any], lags: npt.NDArray[np.int64]) -> Exponent:

@@ -4,8 +4,9 @@ Under Poisson sampling, n ~ Poisson(N p) independently in every cell, the two Gr
 
     E[n psi(n)] = lambda (ln lambda + E1(lambda)),      E[n G(n)] = lambda (ln lambda + E1(2 lambda)),
 
-with the exponential integral E1. So the whole bias of an entropy is one sum over cells. A fixed number of draws
-instead of a Poisson number adds about 1/(2N).
+with the exponential integral E1. So the whole bias of an entropy that has the expected number of draws for its N is one
+sum over cells. With the sum of the counts in its place, be it Poisson or fixed, an entropy is up to 1/(2N) higher, all
+of it where cells are well sampled.
 
 Under independent sampling mean and variance are exact. All four estimators are sums over symbols, H = constant - (1/N)
 sum_i g(n_i), and each count n_i is binomial. So the mean needs one binomial sum a symbol and the variance one trinomial
@@ -33,9 +34,10 @@ def poisson_entropy_bias(
     estimator: str = "grassberger2008",
     copies: npt.ArrayLike | None = None,
 ) -> float:
-    """E[H] - H of an entropy estimated from about `samples` independent draws, in nats: - sum_i p_i E1(k N p_i) <= 0.
+    """E[H] - H of an entropy of Poisson counts, N = `samples` draws expected, in nats: - sum_i p_i E1(k N p_i) <= 0.
 
-    k = 1 for "grassberger2003", 2 for "grassberger2008" (Grassberger 2003, 2008).
+    N stands in the estimate; with the sum of the counts in its place, or for exactly N draws, add up to 1/(2N). k = 1
+    for "grassberger2003", 2 for "grassberger2008" (Grassberger 2003, 2008).
 
     probabilities: >= 0, any shape; copies: how many cells have each of them (default 1), so that sum copies p = 1.
     ValueError for other values, samples < 1, and other estimators, which have no closed form. O(probabilities).
@@ -55,7 +57,8 @@ def independence_bias(
 
     k as in `poisson_entropy_bias`. It needs no pairs, only how frequent the symbols are and how many pairs will be
     counted: it is the constant C of L2M (A.17) where nothing else is in it. Under Poisson sampling, as there; counting
-    exactly `samples` pairs finds about 1/(2 samples) more, which is most of it where every cell is well sampled.
+    exactly N pairs finds 1/(2N) more where every cell is well sampled, which then is most of it, and about 1/N where
+    only the symbols are.
 
     first, second: distributions of the two symbols, each >= 0 with sum 1. ValueError for other values. O(distinct
     values of `first` times those of `second`).

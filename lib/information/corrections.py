@@ -82,8 +82,9 @@ def fit_two_point_bias(lags: ArrayLike, mi: ArrayLike) -> TwoPointFit:
     Intervals: Student's t with n - 3 degrees of freedom and the covariance s^2 (J^T J)^-1 of the linearised problem.
     They hold where the residuals in ln(I - C) are independent, of one size and small, such as 5 %, and the lags reach
     so far that C stands out of A d^-alpha: of 40 lags, evenly spaced in the logarithm from 1 to 1000, with alpha = 1.5
-    and C = A/2, in 91 to 93 of 100 cases. Else least squares prefer C = 0: with every lag from 1 to 100 and alpha = 0.5
-    no interval of 100 held either number. Noise that is the same at every d in I itself is of another size at each.
+    and C = A/2, in 94 to 97 of 100 cases. Else least squares prefer C = 0: with every lag from 1 to 100 and alpha = 0.5
+    no interval of 100 held either number. Noise that is the same at every d in I or
+    in ln I is of another size in ln(I - C) at each: with 0.1 % in ln I no interval held either number.
 
     lags, mi: (n,) with n >= 4, lags > 0 with at least 3 different values, mi > 0; ValueError otherwise.
     `fit_power_law(lags, mi, offset=True)` fits the same curve with residuals in ln I, where points close to C weigh

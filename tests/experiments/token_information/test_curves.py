@@ -347,9 +347,23 @@ def test_a_curve_that_is_nearly_all_bias_sends_the_fitted_constant_to_an_end(lar
 
 
 def test_centred_intervals_carry_the_spread_of_the_replicates_to_the_estimate():
-    low, high = centred_interval([5.0, *np.linspace(100, 101, 201)])
-    assert abs(low - (5 - 0.475)) < 1e-9
-    assert abs(high - (5 + 0.475)) < 1e-9
+    replicates = np.linspace(100, 101, 201)
+    low, high = centred_interval([5.0, *replicates], groups=16)
+    assert low + high == pytest.approx(10)
+    assert (high - low) / 2 == pytest.approx(2.15 * replicates.std(), rel=0.01)  # Student's, 13 degrees of freedom
+    few = centred_interval([5.0, *replicates[:3]], groups=4)
+    assert few[1] - few[0] > 4 * 1.96 * replicates[:3].std()
+    with pytest.raises(ValueError, match="at least two replicates"):
+        centred_interval([5.0, 100.0])
+
+
+def test_centred_intervals_hold_a_mean_of_few_groups_as_often_as_they_say():
+    random, held = np.random.default_rng(0), 0
+    for _ in range(1000):
+        groups = random.standard_normal(16)
+        weights = half_samples(16, 30, random)
+        held += abs(groups.mean()) < np.ptp(centred_interval([groups.mean(), *(weights[1:] @ groups / 8)])) / 2
+    assert 0.93 < held / 1000 < 0.98  # quantiles of the replicates: 0.88
 
 
 # --- verdicts and negative controls
