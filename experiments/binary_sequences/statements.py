@@ -28,6 +28,7 @@ VARIANTS = {
     FORGET: {"lstm": "forget bias 1.0", "transformer": "placement post"},
 }  # of an architecture, if a condition has another than the family of `binary-printed`
 THERE = {"agrees": "the statement holds in every seed", "undecided": "it is undecided too"}
+CAPPED = "lengths near that of the data, beyond which the window lets none grow"
 SHOWN = {"agrees": "it holds", "differs": "it does not", "undecided": "open"}
 Numbers = Callable[[Mapping[str, Networks], int], Floats]
 """From networks by architecture and the number of seeds to one row for each case: (cases, seeds + 1)."""
@@ -99,6 +100,7 @@ class Statements:
         explanation: str,
         conditions: Sequence[str] | None = None,
         lengths: bool = False,
+        capped: bool = False,
         **asked: Any,
     ) -> None:
         """Judge one statement under each condition; asked: bounds, exceptions, note, paper, remark as for `judge`.
@@ -110,6 +112,8 @@ class Statements:
         sizes: of the networks that it speaks of, for all architectures or by architecture. Where the numbers have a row
         for every size, a statement about all of them agrees if all trainings reached a plateau, but differs already if
         those that did refute it; else it is told what those say that did. lengths: it speaks of correlation lengths.
+        capped: of lengths that to a plateau are near that of the data, beyond which the window lets none grow; there
+        it is a remark.
         """
         usual: tuple[str, ...] = (PRINTED, PLATEAU)
         for reading, architecture in ((FORGET, "lstm"), (BEFORE, "transformer")):
@@ -126,6 +130,10 @@ class Statements:
                     rows, plateau, by_size = self._by_size(rows, names, by_size, axis, asked, lengths)
             trained = {PLATEAU: PLATEAU, BEFORE: ""}.get(condition, PRINTED)
             given: dict[str, Any] = {"part": f"{statement}, {condition}", "condition": trained, "plateau": plateau}
+            note = asked.get("note", "")
+            if capped and condition == PLATEAU:
+                note = joined(note, CAPPED)
+                given |= {"remark": True, "note": note}
             if condition == BEFORE:
                 if np.isnan(rows).all(axis=1).any():
                     continue  # not trained at every size
@@ -135,7 +143,7 @@ class Statements:
                 here, there = (decide(list(some), **_bounds(asked)).found for some in (rows, other))
                 alone = here == "differs" and there != "differs"
                 given["remark"] = asked.get("remark", False) or alone
-            decision, note = decide(list(rows), **_bounds(asked)), asked.get("note", "")
+            decision = decide(list(rows), **_bounds(asked))
             if isinstance(numbers, Laws) and decision.found == "undecided":
                 given["reason"], told = numbers.reason(networks, seeds, decision.reason)
                 given["note"] = joined(note, told)

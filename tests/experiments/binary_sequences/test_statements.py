@@ -57,6 +57,16 @@ def test_each_condition_has_a_verdict_of_its_own(capsys: pytest.CaptureFixture[s
     assert verdicts(short, [], capsys) == ["reduced", "undecided"]
 
 
+def test_what_the_window_decides_is_a_remark_to_a_plateau_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = trained(BENT, 8) + trained(BENT, 16)
+    statements = Statements(trained_runs(runs), trainings(runs), OPTIMUM, ("rnn",), "laptop")
+    for capped in (False, True):
+        statements.say("shen-fig1a", "a", Laws("rnn", [8, 16]), ["rnn"], [8, 16], capped=capped, **CODE)
+        printed, plateau = capsys.readouterr().out.splitlines()
+        assert ("a remark" in plateau and "the window lets none grow" in plateau) == capped
+        assert "a remark" not in printed and "window" not in printed
+
+
 def lines_of(laws: Laws, capsys: pytest.CaptureFixture[str], *runs: dict[str, Any], **asked: Any) -> str:
     """What is said as printed of one statement about laws."""
     statements = Statements(trained_runs(runs), {}, OPTIMUM, (laws.architecture,), "laptop")
