@@ -28,7 +28,7 @@ class StationaryGaussian(ABC):
         """
         c = np.asarray(self.correlation(lags))
         with np.errstate(divide="ignore"):
-            return np.asarray(-0.5 * np.log1p(-c * c))[()]
+            return _of_correlation(c)[()]
 
     def bipartite_mutual_information(
         self, lengths: ArrayLike, splits: ArrayLike | None = None
@@ -45,7 +45,7 @@ class StationaryGaussian(ABC):
         first, second = block_lengths(lengths, splits)
         longest = int((first + second).max(initial=1))
         partial = partial_autocorrelations(np.asarray(self.correlation(np.arange(longest))))
-        gains = -0.5 * np.log1p(-partial * partial)
+        gains = _of_correlation(partial)
         information = np.empty(first.shape)
         for place in np.ndindex(first.shape):
             left, right = int(first[place]), int(second[place])
@@ -172,6 +172,13 @@ class EquicorrelatedGaussian(StationaryGaussian):
         latent = random.standard_normal((rows, 1))
         own = random.standard_normal((rows, columns))
         return np.asarray(np.sqrt(self.common_variance) * latent + np.sqrt(1.0 - self.common_variance) * own)
+
+
+def _of_correlation(correlation: NDArray[np.float64]) -> NDArray[np.float64]:
+    """-ln(1 - c^2) / 2 in nats, with all digits of 1 - c^2 at both ends: squares lose those near one."""
+    near = np.abs(correlation) > 0.5
+    far = np.log1p(-(np.where(near, 0.0, correlation) ** 2))
+    return np.asarray(-0.5 * np.where(near, np.log((1.0 - correlation) * (1.0 + correlation)), far))
 
 
 def partial_autocorrelations(correlations: ArrayLike) -> NDArray[np.float64]:

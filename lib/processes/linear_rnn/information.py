@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lib.processes.linear_rnn.powers import ScaledPowers, descending_schur, echelon, spectral_radius
+from lib.processes.linear_rnn.powers import ScaledPowers, descending_schur, echelon, spectral_radius, units
 
 MODERATE = 16.0  # growth up to which the system is followed in its own coordinates
 
@@ -59,13 +59,16 @@ class Channel:
         moduli, coordinate i grows as |lambda_i|^t, and a unitary change of x_t, which changes no information,
         lets each of its components begin with another coordinate.
         """
-        triangle, vectors = descending_schur(self.transition)
+        unit = units(self.transition)  # of each coordinate: what is negligible depends on it
+        transition, readout = self.transition * unit / unit[:, None], self.readout * unit
+        innovation, rest = (each / unit / unit[:, None] for each in (self.innovation, self.rest))
+        triangle, vectors = descending_schur(transition)
         growth = np.maximum.accumulate(np.maximum(np.abs(np.diag(triangle)), 1.0)[::-1])[::-1]
         back = vectors.conj().T
-        rows, pivots = echelon(self.readout @ vectors)
-        powers = ScaledPowers(triangle, back @ self.innovation @ vectors, growth)
+        rows, pivots = echelon(readout @ vectors)
+        powers = ScaledPowers(triangle, back @ innovation @ vectors, growth)
         row_growth = np.append(growth, 1.0)[pivots]
-        return _Followed(powers, rows, row_growth, back @ self.signal, back @ self.rest @ vectors)
+        return _Followed(powers, rows, row_growth, back @ (self.signal / unit[:, None]), back @ rest @ vectors)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from lib.processes.linear_rnn.powers import (
 Matrix = NDArray[np.float64]
 Reading = Callable[[Matrix, Matrix], Matrix]  # of what is read of the start, and the noise gathered since
 AT_A_POLE = 64 * np.finfo(np.float64).eps  # |1 - z lambda|, where nothing but rounding is left
-ROUNDING = 1e-10  # how far, relative to its norm, a given covariance may be from symmetric and semidefinite
+ROUNDING = 1e-10  # how far the correlations of a given covariance may be from symmetric and semidefinite
 
 
 class LinearRNN:
@@ -84,7 +84,9 @@ class LinearRNN:
         """Cov(x_t, x_0) = [0 1] M^t Cov(s_0) [0 1]^T: row of x_t, column of x_0.
 
         t: whole numbers >= 0, any shape. Returns t.shape + (d, d). Raises ValueError for other t, and where
-        the covariance leaves the range of float64. Cost O((m+d)^3) each. Source: Shen (2019), Eq. 15.
+        the covariance leaves the range of float64. Of an unstable system, a mode counts as hidden that noise and h_0,
+        x_0 reach, or outputs show, by less than 1e-12 of the rest in units that balance M, however far it would grow.
+        Cost O((m+d)^3) each. Source: Shen (2019), Eq. 15.
         """
         readout, _, initial, _ = self._output_system
         return self._over(t, "Cov(x_t, x_0)", self._powers, readout, lambda read, _: read @ initial @ readout.T)
@@ -92,15 +94,14 @@ class LinearRNN:
     def covariance(self, t: ArrayLike) -> Matrix:
         """Cov(x_t), whose smallest eigenvalue is at least the noise variance for t >= 1 (Eq. 17, 37).
 
-        t: whole numbers >= 0, any shape. Returns t.shape + (d, d). Raises as `cross_covariance`; same cost.
+        t: whole numbers >= 0, any shape. Returns t.shape + (d, d). Raises, hides and costs as `cross_covariance` does.
         """
         readout, _, initial, _ = self._output_system
         return self._over(t, "Cov(x_t)", self._powers, readout, _covariance_from(initial))
 
     def state_covariance(self, t: ArrayLike) -> Matrix:
         """Cov of (h_t, x_t), t.shape + (m+d, m+d): given as `initial`, it starts the same process at time t."""
-        size = len(self.transition_matrix)
-        powers = ScaledPowers(self.transition_matrix, self._innovation, np.ones(size))
+        powers = ScaledPowers(self.transition_matrix, self._innovation, np.ones(size := len(self.transition_matrix)))
         return self._over(t, "Cov(h_t, x_t)", powers, np.eye(size), _covariance_from(self.initial_covariance))
 
     def mutual_information(self, t: ArrayLike) -> np.float64 | NDArray[np.float64]:
@@ -108,7 +109,7 @@ class LinearRNN:
 
         Computed from r^2 / (1 - r^2) by whitening and log1p, so that it keeps its relative precision down to
         1e-300 nats, and in coordinates that grow with the modes, so that an unstable system is followed to t
-        of about 10^18. Infinite at t = 0, where x_0 tells itself exactly (0 if x_0 does not vary).
+        of about 10^18; weak modes are hidden as there. Infinite at t = 0, where x_0 tells itself (0 if it is constant).
 
         t: whole numbers >= 0, any shape. Returns the same shape. Raises ValueError for other t, and where units
         of h and x are so far apart that Cov(x_t | x_0) leaves the range of float64. Cost O((m+d)^3) each: 10^5
@@ -220,14 +221,15 @@ class LinearRNN:
         given = _finite(initial, "initial", 2)
         if given.shape != (m + d, m + d):
             raise ValueError(f"initial: a covariance of shape ({m + d}, {m + d}) is allowed, got {given.shape}")
-        size = float(np.abs(given).max())
-        if np.abs(given - given.T).max() > ROUNDING * size:
+        floor = np.finfo(np.float64).eps * float(np.abs(given).max()) or 1.0
+        scale = np.sqrt(np.maximum(np.abs(np.diag(given)), floor))  # correlations know no units
+        correlations = given / scale / scale[:, None]
+        if np.abs(correlations - correlations.T).max() > ROUNDING:
             raise ValueError("initial: a symmetric covariance of (h_0, x_0) is allowed, got one that is not symmetric")
-        smallest = float(np.linalg.eigvalsh(_symmetric(given))[0])
-        if smallest < -ROUNDING * size:
-            raise ValueError(
-                f"initial: a positive semidefinite covariance is allowed, got smallest eigenvalue {smallest:.6g}"
-            )
+        smallest = float(np.linalg.eigvalsh(_symmetric(correlations))[0])
+        if smallest < -ROUNDING:
+            what = f"got one whose correlations have the eigenvalue {smallest:.6g}"
+            raise ValueError(f"initial: a positive semidefinite covariance is allowed, {what}")
         return _symmetric(given)
 
     @cached_property

@@ -110,6 +110,46 @@ def test_a_periodic_chain_never_forgets() -> None:
     np.testing.assert_allclose(MarkovChain(CYCLE).mutual_information([0, 1, 2, 1000]), np.log(3))
 
 
+FAR = [1, 10**6, 10**9, 10**12, 10**15, 2**62]
+TWO_WORLDS = [[0.9, 0.1, 0, 0], [0.2, 0.8, 0, 0], [0, 0, 0.5, 0.5], [0, 0, 0.5, 0.5]]
+RARE_WORLD = [[0.9, 0.1, 0], [0.2, 0.8, 0], [0, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("chain", "lags", "kept"),
+    [
+        (MarkovChain(CYCLE), FAR, np.log(3)),
+        (MarkovChain(np.eye(5), np.full(5, 0.2)), FAR, np.log(5)),
+        (MarkovChain(TWO_WORLDS, [0.2, 0.1, 0.35, 0.35]), FAR[1:], -0.3 * np.log(0.3) - 0.7 * np.log(0.7)),
+        (
+            MarkovChain(RARE_WORLD, [2e-9 / 3, 1e-9 / 3, 1 - 1e-9]),
+            FAR[1:],
+            -1e-9 * np.log(1e-9) - (1 - 1e-9) * np.log1p(-1e-9),
+        ),
+        (
+            MarkovChain(TWO_WORLDS, [0.9995 * 2 / 3, 0.9995 / 3, 0.00025, 0.00025]),
+            FAR[1:],
+            -0.0005 * np.log(0.0005) - 0.9995 * np.log(0.9995),
+        ),
+    ],
+    ids=["cycle", "identity", "two classes", "a rare class", "a class that nearly all are in"],
+)
+def test_what_never_fades_is_kept_at_every_distance(chain: MarkovChain, lags: list[int], kept: float) -> None:
+    """The phase of a cycle, and the class of a reducible chain: rounding must not grow with the lag."""
+    np.testing.assert_allclose(chain.mutual_information(lags), kept, rtol=1e-10)
+
+
+@pytest.mark.parametrize("lag", [10**6, 10**9, 3 * 10**9, 10**10])
+def test_a_cycle_that_slips_rarely_fades_at_its_own_rate(lag: int) -> None:
+    """P = (1 - p) S + p 1/3 for the shift S: P^t = (1 - p)^t S^t + (1 - (1 - p)^t)/3, with p = 2^-30."""
+    with mpmath.workdps(40):
+        kept = (1 - mpmath.mpf(2) ** -30) ** lag
+        same, other = (1 + 2 * kept) / 3, (1 - kept) / 3
+        expected = same * mpmath.log(3 * same) + 2 * other * mpmath.log(3 * other)
+    chain = MarkovChain((1 - 2.0**-30) * np.roll(np.eye(3), 1, axis=1) + 2.0**-30 / 3, np.full(3, 1 / 3))
+    assert chain.mutual_information(lag) == pytest.approx(float(expected), rel=1e-13 if lag <= 3 * 10**9 else 1e-5)
+
+
 @pytest.mark.parametrize("convert", [np.float32, np.float16, lambda p: torch.tensor(p, dtype=torch.bfloat16)])
 def test_narrow_floats_are_probabilities_to_their_own_rounding(convert: Callable) -> None:
     weather, start = convert([[0.9, 0.1], [0.2, 0.8]]), convert([2 / 3, 1 / 3])

@@ -187,3 +187,13 @@ def test_bad_input_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=r"allowed|positive definite"):
             call()
+
+
+@pytest.mark.parametrize("correlation", [0.5, 0.5 + 2**-52, 0.9, 1 - 1e-9, 1 - 2**-52, -0.999999999, 1e-150])
+def test_information_of_a_pair_keeps_its_digits_up_to_certainty(correlation: float) -> None:
+    with mpmath.workdps(60):
+        c = mpmath.mpf(correlation)
+        expected = float(-mpmath.log(1 - c * c) / 2)
+    source = AutoregressiveGaussian(correlation)
+    assert source.mutual_information(1) == pytest.approx(expected, rel=1e-15)
+    assert StationaryGaussian.bipartite_mutual_information(source, 2) == pytest.approx(expected, rel=1e-15)

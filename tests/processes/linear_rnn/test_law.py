@@ -383,7 +383,7 @@ def test_shapes_follow_the_lags() -> None:
         ({"noise_variance": np.nan}, "finite"),
         ({"initial": "zero"}, "'origin', 'stationary'"),
         ({"initial": np.eye(2)}, r"\(3, 3\)"),
-        ({"initial": np.diag([1.0, 1.0, -1.0])}, "smallest eigenvalue -1"),
+        ({"initial": np.diag([1.0, 1.0, -1.0])}, "correlations have the eigenvalue -1"),
         ({"initial": np.triu(np.ones((3, 3)))}, "symmetric"),
         ({"initial": np.full((3, 3), np.nan)}, "NaN"),
         ({"hidden_bias": [1.0]}, "hidden_bias"),
@@ -473,6 +473,38 @@ def test_each_coordinate_of_the_hidden_state_may_have_a_unit_of_its_own(powers: 
         return np.asarray(rnn.mutual_information([1, 2, 3]))
 
     np.testing.assert_allclose(found(np.exp2(powers)), found(np.ones(3)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("initial", ["origin", "given"])
+def test_the_units_of_a_growing_hidden_state_change_nothing_between_several_outputs(seed: int, initial: str) -> None:
+    """h -> D h of an unstable system whose outputs are two or three, D over twelve decades."""
+    random = np.random.default_rng(seed)
+    m, d = int(random.integers(2, 5)), int(random.integers(2, 4))
+    w, u, o = (random.standard_normal(shape) for shape in ((m, d), (m, m), (d, m)))
+    half = random.standard_normal((m + d, m + d))
+    law = half @ half.T
+
+    def found(unit: np.ndarray) -> np.ndarray:
+        both = np.append(unit, np.ones(d))
+        start = "origin" if initial == "origin" else law * both * both[:, None]
+        rnn = LinearRNN(unit[:, None] * w, unit[:, None] * u / unit, o / unit, 1.0, start)
+        assert rnn.spectral_radius > 1
+        return np.asarray(rnn.mutual_information([1, 2, 3, 7, 20, 60]))
+
+    units = 10.0 ** random.uniform(-6, 6, m)
+    np.testing.assert_allclose(found(units), found(np.ones(m)), rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-3, 1e-6, 1e3])
+def test_a_correlation_beyond_one_is_refused_in_any_unit(unit: float) -> None:
+    law = np.array([[unit**2, 5 * unit], [5 * unit, 1.0]])
+    with pytest.raises(ValueError, match=r"correlations have the eigenvalue -4"):
+        LinearRNN([[0.0]], [[0.0]], [[1.0]], 1.0, law)
+    law[0, 1] = law[1, 0] = 0.5 * unit
+    LinearRNN([[0.0]], [[0.0]], [[1.0]], 1.0, law)
+    with pytest.raises(ValueError, match="semidefinite"):
+        LinearRNN([[0.0]], [[0.0]], [[1.0]], 1.0, [[0.0, 1e-6], [1e-6, 1.0]])  # of what does not vary
 
 
 def test_points_may_be_tensors() -> None:
