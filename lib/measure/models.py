@@ -126,7 +126,8 @@ def measure_model(text: Text, name: str, context: int = 0, windows: int = 64, se
         length //= 2
         rows = cut_windows(text, model, length, windows)
     if len(rows) < FEWEST:
-        raise ValueError(f"{text.name}: {len(rows)} windows of {length} tokens; {FEWEST} are needed, take a --context")
+        remedy = "a smaller --context or a longer text is allowed" if context else "a longer text is allowed"
+        raise ValueError(f"{text.name}: {len(rows)} windows of {length} tokens; {FEWEST} are needed; {remedy}")
     cut = Windows(rows, np.arange(len(rows)), np.zeros(len(rows), dtype=np.int64))
     splits = 2 ** np.arange(1, int(np.log2(length // 2)) + 1, dtype=np.int64)
     scores = score_blocks(model, cut, splits, (2,), opening=OPENING, documents_at_once=4, progress=False)
@@ -167,9 +168,10 @@ def cut_windows(text: Text, model: LanguageModel, length: int, count: int) -> To
     """
     sample = max(text.documents, key=len)[:20_000]
     room = int(1.33 * length * len(sample) / max(1, len(_tokens(model, sample)))) + 32
-    stretches = [
-        (number, part * room) for number, one in enumerate(text.documents) for part in range(max(1, len(one) // room))
-    ]
+    long = [(number, max(1, len(one) // room)) for number, one in enumerate(text.documents) if len(one) >= room / 1.33]
+    if sum(parts for _, parts in long) < FEWEST:  # then of the shorter ones, too, some may have tokens enough
+        long = [(number, max(1, len(one) // room)) for number, one in enumerate(text.documents)]
+    stretches = [(number, part * room) for number, parts in long for part in range(parts)]
     chosen = np.unique(np.linspace(0, len(stretches) - 1, min(count, len(stretches))).round().astype(int))
     rows = []
     for number, start in (stretches[place] for place in chosen):

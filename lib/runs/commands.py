@@ -121,7 +121,8 @@ def sweep(
             raise ValueError(f"budget: {what}; start without a budget")
         missing = within([run for run in missing if run.identity not in unlike], costs, budget, workers)
         left_out = f"; {len(unlike)} are left out: {beyond}" if unlike else ""
-        click.echo(f"{len(missing)} of the others fit into {how['budget']} on {workers} at once{left_out}")
+        if states and any(state != "current" for state in states.values()):
+            click.echo(f"{len(missing)} of the others fit into {how['budget']} on {workers} at once{left_out}")
     known = {run.identity: costs[run.identity] for run in missing if run.identity not in unlike}
     if (total := sum(known.values())) > 0:
         side_by_side = "" if how["scheduler"] else f", {in_words(total / workers)} with {workers} at once"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -30,7 +31,10 @@ def dotted(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def seconds_of(record: Mapping[str, Any]) -> float:
-    """Of a run, with those trained before it was interrupted: its provenance has those of the last start alone."""
+    """Of a run, with those trained before it was interrupted: its provenance has those of the last start alone.
+
+    Of a run with several starts that was interrupted after these, only its last training counts.
+    """
     return float(max(record["provenance"]["seconds"], record.get("result", {}).get("training_seconds") or 0.0))
 
 
@@ -105,24 +109,44 @@ def _design(settings: Sequence[Mapping[str, Any]]) -> npt.NDArray[np.float64]:
 def within(runs: Sequence[Run], costs: Mapping[str, float], budget: float, workers: int = 1) -> list[Run]:
     """The runs that fit into `budget` seconds on so many workers, settings that need the least first.
 
-    A statement needs all seeds of a setting, so these are taken together, and the cheapest settings complete the most
-    statements. Each run goes to the worker that has the least, if it ends there in time: workers do not share a run.
-    Raises ValueError where nothing is recorded to forecast from, and if not even one run fits.
+    A statement needs all seeds of a setting, so a setting is taken as a whole or not at all, and the cheapest ones
+    complete the most statements; where there is not room for a single one, some of its seeds are taken. Each run goes
+    to the worker that has the least, if it ends there in time: workers do not share a run. Raises ValueError where
+    nothing is recorded to forecast from, and if not even one run fits.
     """
     if any(map(math.isnan, costs.values())):
         what = "no such run of this experiment, on such a device, is recorded to forecast from"
         raise ValueError(f"budget: {what}; start without a budget")
     taken: list[Run] = []
     loads = [0.0] * workers
-    for run in cheapest_settings_first(runs, costs):
-        least = loads.index(min(loads))
-        if loads[least] + costs[run.identity] <= budget:
-            loads[least] += costs[run.identity]
-            taken.append(run)
+    in_order = cheapest_settings_first(runs, costs)
+    for _, setting in itertools.groupby(in_order, _setting):
+        members = list(setting)
+        placed, after = _placed(members, costs, budget, loads)
+        if len(placed) == len(members):
+            taken, loads = taken + placed, after
+    taken = taken or _placed(in_order, costs, budget, loads)[0]
     if runs and not taken:
         shortest = in_words(min(costs[run.identity] for run in runs))
         raise ValueError(f"budget: about {shortest} is needed for the shortest run, got {in_words(budget)}")
     return taken
+
+
+def _placed(
+    runs: Sequence[Run], costs: Mapping[str, float], budget: float, loads: Sequence[float]
+) -> tuple[list[Run], list[float]]:
+    """Those of the runs that end in time beside what workers have to do already, and what these have then."""
+    found, left = list[Run](), list(loads)
+    for run in runs:
+        least = left.index(min(left))
+        if left[least] + costs[run.identity] <= budget:
+            left[least] += costs[run.identity]
+            found.append(run)
+    return found, left
+
+
+def _setting(run: Run) -> str:
+    return json.dumps(run.parameters, sort_keys=True, default=str)
 
 
 def cheapest_settings_first(runs: Sequence[Run], costs: Mapping[str, float]) -> list[Run]:
@@ -131,7 +155,7 @@ def cheapest_settings_first(runs: Sequence[Run], costs: Mapping[str, float]) -> 
     """
     settings: dict[str, list[Run]] = {}
     for run in runs:
-        settings.setdefault(json.dumps(run.parameters, sort_keys=True, default=str), []).append(run)
+        settings.setdefault(_setting(run), []).append(run)
 
     def cost(members: list[Run]) -> float:
         total = sum(costs[run.identity] for run in members)

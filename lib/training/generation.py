@@ -36,8 +36,8 @@ def generate(
     likeliest token is drawn. context: for models that were
     trained on so many tokens, and not at later positions. Once it is full, the model reads the latest half of it anew
     as if nothing had come before; so every token beyond the first ones has seen between half of the context and all of
-    it. Raises ValueError for other distributions and sizes, and for logits that name no distribution. Cost: `length`
-    steps for each batch, and with a context as many tokens read once more.
+    it but one. Raises ValueError for other distributions and sizes, and for logits that name no distribution. Cost:
+    `length` steps for each batch, and with a context as many tokens read once more.
     """
     rows, steps = whole_number(n, "n", 1), whole_number(length, "length", 1)
     if not real_number(temperature, "temperature") > 0.0:

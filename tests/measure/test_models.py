@@ -75,6 +75,17 @@ def test_windows_lie_in_one_document_and_apart(text):
     assert all(set(row) == {0, 1} or set(row) == {1} for row in rows.tolist())
 
 
+def test_short_documents_do_not_crowd_out_the_long_ones():
+    long = ("ab" * 5000,) * 10
+    alone = models.cut_windows(Text("x", long), Exact(), 100, 50)
+    crowded = models.cut_windows(Text("x", long + ("ab" * 10,) * 5000), Exact(), 100, 50)
+    assert len(alone) == len(crowded) == 50
+    mixed = models.cut_windows(Text("x", ("ab" * 700,) + ("ab" * 65,) * 500), Exact(), 100, 64)
+    assert len(mixed) == 64  # those with tokens enough are not left out because one is longer
+    short = models.cut_windows(Text("x", ("ab" * 60,) * 40), Exact(), 100, 50)
+    assert len(short) == 40  # where no document has room to spare, those with tokens enough
+
+
 def write(folder: Path, **configuration) -> Path:
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps({"model_type": "gpt2", "n_positions": 64, **configuration}))
