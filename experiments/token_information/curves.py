@@ -9,7 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.token_information.plateau import common_starts, shuffled_partners
-from experiments.token_information.resampled import MOST_GROUPS, balanced_groups, half_samples, resampled_entropies
+from experiments.token_information.resampled import (
+    GROUPS,
+    MOST_GROUPS,
+    balanced_groups,
+    half_samples,
+    resampled_entropies,
+)
 from lib.checks import generator, whole_number
 from lib.information.documents.segments import checked_offsets
 
@@ -73,7 +79,7 @@ def measure_token_curve(
     offsets: npt.ArrayLike,
     lags: npt.ArrayLike,
     *,
-    groups: int = 16,
+    groups: int = GROUPS,
     replicates: int = 60,
     shuffles: int = 2,
     block: int = 64,

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
+from experiments.token_information.resampled import GROUPS
 from lib.checks import real_array
 from lib.information.corrections import fit_two_point_bias
 from lib.information.decay.fits import fit_power_law
@@ -19,7 +20,6 @@ from lib.report.verdicts import UNMET, judge
 Floats = npt.NDArray[np.float64]
 Interval = tuple[float, float]
 CONFIDENCE = 0.95  # of the intervals
-GROUPS = 16  # of documents, where nothing else is said
 FEWEST_LAGS = 4
 CLEAR = 3.0  # bootstrap standard deviations above 0 at which a point is used
 ENDS = (0.01, 0.999)  # C / min I below and above which a fitted constant has run into the end of its range

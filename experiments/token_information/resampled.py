@@ -18,6 +18,7 @@ from lib.information.estimators import FloatArray, IntArray, entropy_from_sums, 
 
 _GROUP_BITS = 6
 MOST_GROUPS = 1 << _GROUP_BITS
+GROUPS = 16  # of documents, where nothing else is said
 
 
 def balanced_groups(lengths: npt.ArrayLike, groups: int) -> IntArray:
