@@ -235,7 +235,7 @@ def gradient() -> Cells:
             Judged(
                 "kerg-thm2",
                 "the exact inequality",
-                by_outcome("bounded below along paths of few steps, if linear", "not bounded below"),
+                by_outcome("bounded below along paths of few steps, if linear, eigenvalue > 0", "not bounded below"),
             ),
         ),
         "mem_rnn": (

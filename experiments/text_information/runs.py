@@ -270,6 +270,11 @@ class Published:
     exponent: float
     points: tuple[float, ...]  # nats at L = 4, 8, 16, ...
 
+    @property
+    def lengths(self) -> Floats:
+        """Of the points, tokens."""
+        return np.asarray(4.0 * 2.0 ** np.arange(len(self.points)))
+
     def predict(self, lengths: ArrayLike) -> Floats:
         """Nats."""
         return np.asarray(self.amplitude * np.asarray(lengths, dtype=np.float64) ** self.exponent)

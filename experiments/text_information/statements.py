@@ -61,8 +61,8 @@ def power_law_advantage(run: TextRun, estimator: str) -> Interval:
     if curve is None or (curve := curve.beyond(FROM / run.token_length)).lengths.size < 4:
         return UNKNOWN
     weights = 1.0 / curve.resampled.var(axis=0, ddof=1)
-    value = _advantage(curve.lengths, curve.by_group.mean(axis=0)[None], weights)[0]
-    return percentiles(float(value), _advantage(curve.lengths, curve.resampled, weights))
+    value = advantage_over_logarithm(curve.lengths, curve.by_group.mean(axis=0)[None], weights)[0]
+    return percentiles(float(value), advantage_over_logarithm(curve.lengths, curve.resampled, weights))
 
 
 def difference_of_exponents(first: tuple[TextRun, str, int], second: tuple[TextRun, str, int]) -> Interval:
@@ -138,6 +138,21 @@ def change_by_correction(run: TextRun) -> tuple[Floats, list[Interval]]:
     values = _relative(after.by_group.mean(axis=0), before.by_group.mean(axis=0))
     drawn = _relative(after.resampled, before.resampled)
     return after.lengths, [percentiles(float(value), column) for value, column in zip(values, drawn.T, strict=True)]
+
+
+def change_of_late_exponent(run: TextRun) -> Interval:
+    """beta with the correction less that without it, over the upper half of the recorded lengths; unknown without it.
+
+    Of n lengths these are the last n - n // 2, all of whatever number of characters.
+    """
+    curves = [run.curve(estimator) for estimator in ("direct", "uncorrected")]
+    if curves[0] is None or curves[1] is None or not np.array_equal(curves[0].lengths, curves[1].lengths):
+        return UNKNOWN
+    first = curves[0].lengths[curves[0].lengths.size // 2]
+    after, before = (curve.beyond(first).fit for curve in curves if curve is not None)
+    if after is None or before is None:
+        return UNKNOWN
+    return percentiles(after.exponent - before.exponent, after.exponents - before.exponents)
 
 
 def magnitude(measured: Interval) -> Interval:
@@ -253,7 +268,7 @@ def _relative(after: Floats, before: Floats) -> Floats:
     return np.asarray(np.where(positive, after / np.where(positive, before, 1.0) - 1.0, math.nan))
 
 
-def _advantage(lengths: Floats, curves: Floats, weights: Floats) -> Floats:
+def advantage_over_logarithm(lengths: Floats, curves: Floats, weights: Floats) -> Floats:
     logarithm = _squares(curves, weights, np.stack([np.ones(lengths.size), np.log(lengths)]))
     powers = np.stack([_squares(curves, weights, (lengths**beta)[None]) for beta in EXPONENTS])
     power = powers.min(axis=0)

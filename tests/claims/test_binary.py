@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from experiments.binary_sequences.runs import Networks, of_network, trained_runs
 from experiments.binary_sequences.seed_tables import Laws, growth, length_table, place_between, ratio_to_law
 from lib.information import fit_exponential
+from lib.models import create
 from lib.processes import PowerLawBinary
 from lib.report import claims
 from lib.report.verdicts import decide, judge
@@ -99,7 +101,7 @@ def test_too_much_at_short_range_is_refused_for_the_law_itself_times_nine_tenths
     for wrong in (0.7, 1.4):
         refused("shen-fig3a", world(wrong), at_least=0.8, at_most=1.25)
     refused("shen-fig3a", world(1.1), at_most=1)
-    refused("shen-fig3a", world(0.9), at_least=1)
+    refused("shen-fig9", world(0.9), at_least=1)
 
 
 def test_the_baseline_of_the_training_set_is_that_of_its_window_and_exponent() -> None:
@@ -153,8 +155,42 @@ def test_transformers_shorter_than_the_window_or_than_lstms_refuse_that_they_ove
     near, long = lengths({16: 440.0}), lengths(LSTM)
     assert says(near / of_window, at_least=1) == "agrees"
     assert says(near[0] / np.nanmax(long, axis=0), at_least=1) == "agrees"
-    refused("shen-fig3a", lengths({16: 380.0}) / of_window, at_least=1)
-    refused("shen-fig3a", lengths({16: 300.0})[0] / np.nanmax(long, axis=0), at_least=1)
+    refused("shen-fig9", lengths({16: 380.0}) / of_window, at_least=1)
+    refused("shen-fig9", lengths({16: 300.0})[0] / np.nanmax(long, axis=0), at_least=1)
+
+
+def moved_by_order(depth: int, positions: str) -> float:
+    """Largest change of a probability of the next symbol when two earlier symbols change places, over all pairs."""
+    network = create("transformer", 4, 8, depth, positions=positions, seed=2).double()
+    row = [0, 1, 2, 3, 0, 2, 1]
+    rows = [row]
+    for i in range(len(row) - 1):
+        for j in range(i):
+            other = list(row)
+            other[i], other[j] = row[j], row[i]
+            rows.append(other)
+    with torch.no_grad():
+        laws = network(torch.tensor(rows))[:, -1].softmax(dim=-1)
+    return float((laws - laws[0]).abs().max())
+
+
+def test_order_is_unseen_by_one_layer_without_positions_and_by_no_other_network() -> None:
+    claims.check("shen-distance", moved_by_order(1, "none"), at_most=1e-12, part="test")
+    false = {"outcome": "false", "erratum": 13, "note": "one layer survives"}
+    for depth, positions in ((2, "none"), (3, "none"), (1, "sinusoidal"), (1, "rotary")):
+        moved = moved_by_order(depth, positions)
+        assert moved > 1e-3
+        with pytest.raises(claims.ClaimFailed):
+            claims.check("shen-distance", moved, at_most=1e-12, part="test")
+        claims.check("shen-distance", moved, at_most=1e-12, part="test", **false)
+    with pytest.raises(claims.ClaimFailed, match="agrees with the paper"):  # one layer is no counterexample
+        claims.check("shen-distance", moved_by_order(1, "none"), at_most=1e-12, part="test", **false)
+
+
+def test_a_head_that_weighs_all_alike_counts_places_by_a_mark_at_the_beginning() -> None:
+    values = torch.tensor([1.0, 0, 0, 0, 0, 0], dtype=torch.float64)
+    mask = torch.ones(6, 6, dtype=torch.float64).tril()
+    torch.testing.assert_close((mask / mask.sum(1, keepdim=True)) @ values, 1 / torch.arange(1, 7, dtype=torch.float64))
 
 
 def test_depth_that_shortens_bends_or_lengthens_refuses_its_claims() -> None:
@@ -170,6 +206,10 @@ def test_depth_that_shortens_bends_or_lengthens_refuses_its_claims() -> None:
     assert says(bent[2] / bent[1], at_most=1.1) == "agrees"
     assert says(linear[2] / linear[1], at_most=1.1) == "differs"
     refused("shen-fig1d", linear[2] / linear[1], at_most=1.1)
+    wide = lengths({16: 60.0})
+    assert says(linear[2:] / wide, at_least=1) == "agrees"
+    assert says(falling[2:] / wide, at_least=1) == "differs"
+    refused("shen-depth", falling[2:] / wide, at_least=1)
 
 
 @pytest.mark.parametrize("profile", ["laptop", "paper"])

@@ -265,6 +265,67 @@ def test_nll_minus_entropy_is_not_kl_with_the_likelihood_of_the_numbers_that_cam
         claims.check("l2m-kl", np.subtract([run.result["average_loss"] for run in runs], entropies), kl, 2e-6)
 
 
+def sums_of(x: np.ndarray, model: GaussianPredictor, law: GaussianPredictor) -> np.ndarray:
+    """NLL and divergence of every row, summed over positions and written out."""
+    means, exact = x @ model.weights.T, x @ law.weights.T
+    spread, true = model.variances, law.variances
+    nll = 0.5 * (np.log(2 * np.pi * spread) + (x - means) ** 2 / spread)
+    kl = 0.5 * (np.log(spread / true) + (true + (means - exact) ** 2) / spread - 1)
+    return np.stack([nll.sum(axis=1), kl.sum(axis=1)])
+
+
+def scatter_of(model: GaussianPredictor, law: GaussianPredictor) -> np.ndarray:
+    """Variances of both, exact: a fourth moment of three normal numbers is a sum over a grid of 5^3 points."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(5)
+    noise = np.stack(np.meshgrid(nodes, nodes, nodes), axis=-1).reshape(-1, 3)
+    share = np.prod(np.stack(np.meshgrid(weights, weights, weights), axis=-1).reshape(-1, 3), axis=1)
+    values = sums_of(noise @ np.linalg.cholesky(law.covariance()).T, model, law)
+    share = share / share.sum()
+    means = values @ share
+    return np.asarray((values - means[:, None]) ** 2 @ share)
+
+
+def traced(model: GaussianPredictor, law: GaussianPredictor) -> np.ndarray:
+    """The same as 2 tr (A S A S), as in the chapter."""
+    matrix, found = law.covariance(), []
+    for target in (np.eye(law.length), law.weights):
+        rows = (target - model.weights) / np.sqrt(model.variances)[:, None]
+        form = 0.5 * rows.T @ rows @ matrix
+        found.append(2 * np.trace(form @ form))
+    return np.array(found)
+
+
+def test_the_divergence_scatters_less_than_the_likelihood_but_not_for_every_model() -> None:
+    law = GaussianPredictor([[0, 0, 0], [0, 0, 0], [1, 1, 0]], [1, 1, 0.01])
+    close = GaussianPredictor(0.9 * law.weights, law.variances)
+    far = GaussianPredictor([[0, 0, 0], [1, 0, 0], [0, 0, 0]], [100, 3, 1])
+    blind = GaussianPredictor(np.zeros((3, 3)), np.ones(3))
+    for model in (close, far, blind):
+        np.testing.assert_allclose(traced(model, law), scatter_of(model, law), rtol=1e-9)
+    near = traced(close, law)
+    claims.check("l2m-variance", near[0] / near[1], at_least=1.0)
+    wrong = traced(far, law)
+    claims.check("l2m-variance", wrong[0] / wrong[1], at_least=1.0, outcome="differs", remark=True, note="a limit")
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("l2m-variance", wrong[0] / wrong[1], at_least=1.0)
+    np.testing.assert_allclose(traced(law, law), [1.5, 0.0], atol=1e-12)
+
+
+def test_at_every_position_the_divergence_is_the_mean_of_the_likelihood_given_the_past() -> None:
+    model = GaussianPredictor.windowed(MATRIX, 4)
+    exact = GaussianPredictor.from_covariance(MATRIX)
+    ratios = []
+    for place in range(LAW.length):
+        found = []
+        for target in (np.eye(LAW.length)[place], exact.weights[place]):
+            row = (target - model.weights[place]) / np.sqrt(model.variances[place])
+            found.append(0.5 * (row @ MATRIX @ row) ** 2)
+        ratios.append(found[0] - found[1])
+    claims.check("l2m-variance", ratios, at_least=0.0)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("l2m-variance", [-one for one in ratios], at_least=0.0)
+
+
 def windows() -> dict[str, np.ndarray]:
     """Captured, held and own information of exact windows 1, 2, 4, ... as in the chapter."""
     gains, after = information_by_position(MATRIX), np.arange(HALF, 2 * HALF)

@@ -167,6 +167,33 @@ def test_sixty_four_copies_are_nearer_to_text_than_one_and_not_at_its_coefficien
         claims.check("l2m-coefficient", 18 * one / text, **said)
 
 
+def test_the_family_resembles_text_by_a_rule_that_other_sources_fail() -> None:
+    halves_of_text, pairs_of_text = (0.76, 0.71, 0.66, 0.60), (0.91, 0.94)
+
+    def away(exponent: float, published: tuple[float, ...]) -> float:
+        return min(abs(exponent - one) for one in published)
+
+    def fallen(covariance: np.ndarray, distances: np.ndarray) -> float:
+        squares = [np.square([covariance[i, i + d] for i in range(len(covariance) - d)]) for d in distances]
+        shared = [np.mean(-0.5 * np.log(1 - square)) for square in squares]
+        return -float(np.polyfit(np.log(distances), np.log(shared), 1)[0])
+
+    said = {"at_most": 0.16}
+    claims.check("l2m-resembles", away(BETA, halves_of_text), **said)
+    with pytest.raises(claims.ClaimFailed):  # one that grows linearly
+        claims.check("l2m-resembles", away(1.0, halves_of_text), **said)
+    every, doubled = np.arange(1, 129), 2 ** np.arange(8)
+    ours, other = (HierarchicalGaussian(4, family).covariance() for family in ("subvolume", "critical"))
+    claims.check("l2m-resembles", away(fallen(ours, every), pairs_of_text), **said)
+    with pytest.raises(claims.ClaimFailed):  # the other family
+        claims.check("l2m-resembles", away(fallen(other, every), pairs_of_text), **said)
+    differs = said | {"outcome": "differs", "remark": True, "note": "other pairs"}
+    for exponent in (fallen(ours, doubled), ALPHA):
+        claims.check("l2m-resembles", away(exponent, pairs_of_text), **differs)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("l2m-resembles", away(fallen(ours, every), pairs_of_text), **differs)
+
+
 def test_entropies_fall_and_hide_what_divergences_show() -> None:
     average = np.array([HierarchicalGaussian(n).entropy() / 4**n for n in range(1, LAYERS + 1)])
     claims.check("l2m-entropy", np.diff(average), at_most=-0.01)

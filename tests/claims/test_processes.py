@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from itertools import product
+from math import gcd, log
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -140,3 +144,101 @@ def test_known_phase_has_no_information_and_pooled_phases_have() -> None:
     claims.check("shen-eq52", information(2), at_least=-bound, at_most=bound)
     with pytest.raises(claims.ClaimFailed):
         claims.check("shen-eq52", information(1), at_least=-bound, at_most=bound)
+
+
+Law = dict[tuple[int, int], Fraction]
+
+
+def law_of_patterns(patterns: dict[str, Fraction], lag: int) -> Law:
+    """P(x_t, x_{t+lag}) of patterns drawn one after another, in exact fractions: t in every place of a first pattern,
+    and every way to go on from there."""
+    mean = sum(chance * len(word) for word, chance in patterns.items())
+    law = dict.fromkeys(product((0, 1), repeat=2), Fraction(0))
+    for first, chance in patterns.items():
+        for place in range(len(first)):
+            places = {place + lag - len(first): Fraction(1)}  # how far to go beyond the end of a pattern -> chance
+            reached = [Fraction(0), Fraction(0)]
+            if place + lag < len(first):
+                reached[int(first[place + lag])], places = Fraction(1), {}
+            while places:
+                after: dict[int, Fraction] = {}
+                for left, weight in places.items():
+                    for word, other in patterns.items():
+                        if left < len(word):
+                            reached[int(word[left])] += weight * other
+                        else:
+                            after[left - len(word)] = after.get(left - len(word), Fraction(0)) + weight * other
+                places = after
+            for symbol in (0, 1):
+                law[int(first[place]), symbol] += chance * reached[symbol] / mean
+    return law
+
+
+def information_of(law: Law) -> float:
+    first = [law[i, 0] + law[i, 1] for i in (0, 1)]
+    second = [law[0, j] + law[1, j] for j in (0, 1)]
+    return sum(float(p) * log(p / (first[i] * second[j])) for (i, j), p in law.items() if p)
+
+
+BIASED = Fraction(9, 10), Fraction(1, 10)
+
+
+def test_biased_patterns_without_a_phase_to_share_leave_nothing_and_01_and_10_their_constant() -> None:
+    known = {"outcome": "false", "erratum": 11, "note": "a constant needs phases that differ"}
+    pairs, blocks = ({a: BIASED[0], b: BIASED[1]} for a, b in (("01", "10"), ("00", "11")))
+    kept = [information_of(law_of_patterns(pairs, lag)) for lag in (2, 3, 10, 11)]
+    lost = [law_of_patterns(blocks, lag) for lag in (2, 3, 10, 11)]
+    equation_52 = RepetitiveSequence(0.9).mutual_information([2, 3, 10, 11])
+    claims.check("shen-pattern-bias", kept, equation_52, tolerance=1e-12)
+    for law in lost:
+        assert law == {(i, j): BIASED[i] * BIASED[j] for i, j in law}  # zero, exactly
+    claims.check("shen-pattern-bias", max(map(information_of, lost)), at_least=1e-9, **known)
+    with pytest.raises(claims.ClaimFailed, match="agrees with the paper"):  # 01 and 10 are no counterexample
+        claims.check("shen-pattern-bias", min(kept), at_least=1e-9, **known)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("shen-pattern-bias", kept, 1.01 * equation_52, tolerance=1e-3)
+
+
+def test_lengths_without_a_common_divisor_decay_at_the_rate_of_the_second_eigenvalue() -> None:
+    patterns = {"01": BIASED[0], "001": BIASED[1]}
+    near, far = (information_of(law_of_patterns(patterns, lag)) for lag in (20, 40))
+    second = (1 + 0.6**0.5) / 2  # z^3 = 0.9 z + 0.1 is (z - 1)(z^2 + z + 0.1)
+    measured = log(near / far) / 20
+    claims.check("shen-pattern-bias", measured, -2 * log(second), tolerance=1e-3, relative=True)
+    for wrong in (-log(second), 0.0):
+        with pytest.raises(claims.ClaimFailed):
+            claims.check("shen-pattern-bias", measured, wrong, tolerance=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("words", "chances"),
+    [
+        (("01", "0111"), BIASED),
+        (("011", "101"), BIASED),
+        (("0011", "0110"), (Fraction(1, 2),) * 2),
+        (("00", "11"), BIASED),
+    ],
+)
+def test_at_long_lags_the_law_is_the_mean_over_the_phases(
+    words: tuple[str, ...], chances: tuple[Fraction, ...]
+) -> None:
+    patterns = dict(zip(words, chances, strict=True))
+    d, mean = gcd(*map(len, words)), sum(chance * len(word) for word, chance in patterns.items())
+
+    def of(phase: int, symbol: int) -> Fraction:
+        places = ((word, k) for word in words for k in range(phase % d, len(word), d) if int(word[k]) == symbol)
+        return sum((patterns[word] for word, _ in places), Fraction(0)) * d / mean
+
+    for lag in (40, 41, 42, 43):
+        law = law_of_patterns(patterns, lag)
+        for i, j in law:
+            pooled = sum(of(c, i) * of(c + lag, j) for c in range(d)) / d
+            assert abs(law[i, j] - pooled) < Fraction(1, 10**12)
+    differ = any(of(c, 1) != of(0, 1) for c in range(d))
+    assert (information_of(law_of_patterns(patterns, 10 * d)) > 1e-3) is differ
+
+
+def test_without_bias_a_constant_may_be_left_and_at_some_lags_only() -> None:
+    patterns = dict.fromkeys(("0011", "0110"), Fraction(1, 2))
+    assert [information_of(law_of_patterns(patterns, lag)) > 0.1 for lag in (8, 9, 10, 11)] == [True, False] * 2
+    assert abs(information_of(law_of_patterns(patterns, 9))) < 1e-15

@@ -9,12 +9,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.text_information import statements
+from experiments.text_information import published, statements
 from experiments.text_information.models import Model
-from experiments.text_information.runs import TextRun, best, longest_trained, text_runs, trained_here
+from experiments.text_information.runs import (
+    PUBLISHED,
+    Published,
+    TextRun,
+    best,
+    longest_trained,
+    text_runs,
+    trained_here,
+)
 from experiments.text_information.statements import (
     chance_level,
     change_by_correction,
+    change_of_late_exponent,
     difference_of_exponents,
     exponent,
     exponent_against_quality,
@@ -182,6 +191,74 @@ def test_a_correction_that_is_lost_in_the_growth_is_told_from_one_that_is_not() 
     bent = run_of(direct=power(2, 0.5), uncorrected=power(2, 0.3))
     wrong = difference_of_exponents((bent, "direct", 2), (bent, "uncorrected", 2))
     refused("l2m-ngram-correction", wrong, at_least=-0.05, at_most=0.05)
+
+
+def test_the_late_exponent_forgives_a_shift_that_the_growth_swallows_and_no_other() -> None:
+    bounds = {"at_least": -0.05, "at_most": 0.05}
+    run = run_of(direct=power(20, 0.5), uncorrected=lambda lengths: 20 * lengths**0.5 + 10)
+    assert says(change_of_late_exponent(run), **bounds) == "agrees"
+    exact = run_of(noise=0.0, direct=power(2, 0.5), uncorrected=lambda lengths: 2 * lengths**0.5 + 1)
+    curve = exact.curve("direct")
+    assert curve is not None
+    late = curve.lengths[curve.lengths.size // 2 :]
+    fitted = np.polyfit(np.log(late), np.log(2 * late**0.5 + 1), 1)[0]
+    assert change_of_late_exponent(exact).value == pytest.approx(0.5 - fitted)
+    bent = run_of(direct=power(2, 0.5), uncorrected=power(2, 0.3))
+    assert says(change_of_late_exponent(bent), **bounds) == "differs"
+    refused("l2m-ngram-correction", change_of_late_exponent(bent), **bounds)
+    assert change_of_late_exponent(run_of(direct=power(2, 0.5))) == UNKNOWN
+
+
+def planted(law: Callable[[np.ndarray], np.ndarray], points: int = 10) -> Published:
+    return Published("text", "vclub", 1.0, 0.5, tuple(law(4 * 2.0 ** np.arange(points)).tolist()))
+
+
+def test_published_points_of_a_logarithm_are_refused_as_a_power_law() -> None:
+    straight, bent = planted(power(3, 0.6)), planted(lambda lengths: 1 + 3 * np.log(lengths))
+    claims.check("l2m-bp-law", published.advantage(straight), at_least=0.0)
+    claims.check("l2m-bp-law", published.local_exponents(straight), np.full(9, 0.6), 1e-12)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("l2m-bp-law", published.advantage(bent), at_least=0.0)
+    level = planted(lambda lengths: 3 * np.minimum(lengths, 256) ** 0.6)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("l2m-bp-law", published.local_exponents(level).min(), at_least=0.1)
+
+
+def test_one_exponent_is_refused_where_the_early_one_is_another() -> None:
+    bounds = {"at_least": -0.1, "at_most": 0.1}
+    assert published.bend(planted(power(3, 0.6))).value == pytest.approx(0.0, abs=1e-12)
+    assert published.residual(planted(power(3, 0.6))) < 1e-12
+    assert says(published.bend(planted(power(3, 0.6))), **bounds) == "agrees"
+    for early, late in ((0.9, 0.6), (0.4, 0.7)):
+
+        def kinked(lengths: np.ndarray, early: float = early, late: float = late) -> np.ndarray:
+            return np.where(lengths <= 32, (lengths / 32) ** early, (lengths / 32) ** late)
+
+        found = published.bend(planted(kinked))
+        assert found.value == pytest.approx(early - late)
+        assert says(found, **bounds) == "differs"
+        refused("l2m-bp-law", found, **bounds)
+    assert says(published.bend(planted(power(3, 0.6), points=5)), **bounds) == "agrees"
+    x = np.log(4 * 2.0 ** np.arange(10))
+    noisy = np.exp(0.5 * x + published.READING * np.random.default_rng(0).standard_normal((4000, 10)))
+    found = [published.bend(Published("text", "vclub", 1.0, 0.5, tuple(row))) for row in noisy.tolist()]
+    assert np.mean([one.low <= 0.0 <= one.high for one in found]) == pytest.approx(0.95, abs=0.015)
+
+
+def test_of_the_published_points_those_of_wikipedia_bend() -> None:
+    bounds = {"at_least": -0.1, "at_most": 0.1}
+    found = {(law.text, law.estimator): says(published.bend(law), **bounds) for law in PUBLISHED}
+    assert found == {
+        ("PG19", "direct"): "undecided",
+        ("PG19", "vclub"): "agrees",
+        ("Wikipedia", "direct"): "differs",
+        ("Wikipedia", "vclub"): "undecided",
+    }
+    for law in PUBLISHED:
+        slopes = np.polyfit(np.log(law.lengths), np.log(law.points), 1)
+        rest = np.log(law.points) - np.polyval(slopes, np.log(law.lengths))
+        assert published.residual(law) == pytest.approx(np.sqrt((rest**2).mean()))
+        assert (published.residual(law) > 3 * published.READING) == (law.text == "Wikipedia")
 
 
 def test_estimators_that_scale_alike_are_told_from_those_that_do_not() -> None:

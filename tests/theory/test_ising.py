@@ -156,6 +156,65 @@ def test_a_field_is_no_hardship_and_a_method_that_ignores_the_future_is_no_count
         claims.check("shen-eq62", futures, at_least=futures, **false)
 
 
+@pytest.mark.parametrize("field", [0.0, 0.4])
+def test_second_neighbours_need_four_numbers_and_neighbours_alone_are_refused(field: float) -> None:
+    beta, length, one, two = 0.6, 8, 1.0, 0.5
+    all_spins = spin_configurations(length)
+    weights = boltzmann_distribution(pair_energy(all_spins, [0, one, two]) - field * all_spins.sum(axis=1), beta)
+
+    def future(t: int, older: int, last: int) -> float:  # sum over the spins after t, of s_{t-1} and s_t
+        return sum(
+            np.exp(-beta * (one * last * s + two * older * s - field * s)) * future(t + 1, last, s) for s in (-1, 1)
+        ) if t < length else 1.0  # fmt: skip
+
+    def up(t: int, older: int, last: int, two: float = two) -> float:
+        terms = {
+            s: np.exp(-beta * (one * last * s + two * older * s - field * s)) * future(t, last, s) for s in (-1, 1)
+        }
+        return float(terms[1] / (terms[-1] + terms[1]))
+
+    for t in (3, 5, 8):
+        right, wrong = ([up(t, *past[-2:], two=J) for past in spin_configurations(t - 1)] for J in (two, 0.0))
+        claims.check("shen-eq62", right, conditional_of_up(weights, t), 1e-12, remark=True)
+        with pytest.raises(claims.ClaimFailed):  # without the second neighbour before it
+            claims.check("shen-eq62", wrong, conditional_of_up(weights, t), 1e-3, remark=True)
+    false = {"outcome": "false", "erratum": 13, "remark": True, "note": "Eq. 62 stands"}
+    numbers, futures = 4 * (length - 2) + 2, 2 ** (length - 1)
+    claims.check("shen-eq62", numbers, at_least=futures, **false)
+    with pytest.raises(claims.ClaimFailed, match="agrees with the paper"):
+        claims.check("shen-eq62", futures, at_least=futures, **false)
+
+
+def correlations(bonds: dict[tuple[int, int], float], spins: int) -> np.ndarray:
+    """<s_0 s_r> of spins with these couplings (positive: ferromagnetic), times the inverse temperature."""
+    all_spins = spin_configurations(spins).astype(float)
+    weights = np.exp(sum(K * all_spins[:, i] * all_spins[:, j] for (i, j), K in bonds.items()))
+    return np.asarray(weights @ (all_spins[:, :1] * all_spins[:, 1:]) / weights.sum())
+
+
+@pytest.mark.parametrize("alpha", [1.1, 1.5, 2.5, 4.0])
+@pytest.mark.parametrize("strength", [0.05, 0.3, 1.0])
+def test_correlations_of_a_ferromagnet_are_at_least_those_of_one_bond(alpha: float, strength: float) -> None:
+    spins = 9
+    bonds = {(i, j): strength * (j - i) ** -alpha for j in range(spins) for i in range(j)}
+    ring = {(i, j): strength * min(j - i, spins - j + i) ** -alpha for i, j in bonds}
+    alone = np.tanh(strength * np.arange(1.0, spins) ** -alpha)
+    found = correlations(bonds, spins)
+    claims.check("shen-fine-tuning", found / alone, at_least=1)
+    claims.check("shen-fine-tuning", correlations(ring, spins) / alone, at_least=1)
+    information = found * np.arctanh(found) + 0.5 * np.log1p(-(found**2))
+    claims.check("shen-fine-tuning", information / (0.5 * alone**2), at_least=1)
+    one_bond = correlations({(0, 5): strength * 5**-alpha}, spins)
+    np.testing.assert_allclose(one_bond, np.where(np.arange(1, spins) == 5, alone[4], 0.0), atol=1e-14)
+    mixed = {(0, 1): strength, (0, 2): strength * 2**-alpha, (1, 2): -strength}  # one antiferromagnetic bond
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("shen-fine-tuning", correlations(mixed, 3) / alone[:2], at_least=1)
+    distances = np.arange(1.0, 300)
+    with pytest.raises(claims.ClaimFailed):  # neighbours alone: an exponential falls below every power
+        nearest = np.tanh(strength) ** distances
+        claims.check("shen-fine-tuning", nearest / np.tanh(strength * distances**-alpha), at_least=1)
+
+
 def test_bad_input_is_refused() -> None:
     for call in (
         lambda: spin_configurations(0),

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
-from experiments.natural_corpora.resampling import resampled_curve
+from experiments.natural_corpora.resampling import proportional_floor, resampled_curve
 from experiments.natural_corpora.written.quality import quality, vocabulary_of, word_runs
 from experiments.natural_corpora.written.texts import CORPORA, Level, Material, Name, Pieces, codes, material, rows_of
 from lib.models import create
@@ -221,7 +221,9 @@ def first(rows: Sequence[str], length: int) -> list[str]:
 def curve(rows: Sequence[str], pieces: Pieces, lags: NDArray[np.int64], chosen: Parameters) -> dict[str, Any]:
     """Information of characters in the same row, its sampling floor and its bootstrap replicates, rounded, in nats."""
     symbols, borders = codes(rows, pieces.letters)
-    found = resampled_curve(symbols, lags, borders, blocks=chosen.blocks, replicates=chosen.replicates)
+    found = resampled_curve(
+        symbols, lags, borders, blocks=chosen.blocks, replicates=chosen.replicates, floor=proportional_floor
+    )  # rows keep 97 % of their pairs at the largest lag
     return {name: rounded(values) for name, values in found._asdict().items() if name != "lags"}
 
 

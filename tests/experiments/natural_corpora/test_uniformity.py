@@ -114,6 +114,35 @@ def test_the_floor_of_fewer_pairs_is_that_of_a_shorter_text_and_not_in_proportio
     assert floor[-1] * 120_000 / 1500 > 2 * floor[0]  # as it would be if it went as one over the number of pairs
 
 
+@pytest.mark.parametrize("size", [2000, 5000])  # tables of all pairs, and pairs that are sorted
+def test_the_floor_at_a_lag_is_that_of_the_pairs_that_documents_have_there(size):
+    """Independent rare symbols in documents of 1000: at lag 950 a twentieth of the pairs is left, nothing is known."""
+    random, lags = np.random.default_rng(1), np.array([1, 300, 600, 850, 950])
+    chances = 1 / np.arange(1, size + 1)
+    symbols = random.choice(size, size=150_000, p=chances / chances.sum())
+    borders = np.arange(0, 150_001, 1000)
+    curve = segments.segmented_mutual_information(symbols, lags, borders)
+    floor = segments.floor_at_lags(symbols, lags, borders, 4, 2, block=1).mean(axis=0)
+    np.testing.assert_allclose(floor, curve, rtol=0.03)
+    many = np.arange(1, 951, 13)
+    np.testing.assert_allclose(
+        segments.floor_at_lags(symbols, many, borders, 4, 2, block=1).mean(axis=0),
+        segments.segmented_mutual_information(symbols, many, borders),
+        rtol=0.05,
+    )
+    proportional = resampling.proportional_floor(symbols, lags, borders).mean(axis=0)
+    assert proportional[-1] > 2 * curve[-1]
+    assert proportional[0] == pytest.approx(curve[0], rel=0.03)
+
+
+def test_the_floor_at_a_lag_of_one_text_is_that_of_the_whole_text():
+    symbols = persistent(400_000, 0.9, 2, symbols=40)
+    whole = segments.sampling_floor(symbols, 8, 5)
+    lags = [1, 20, 1000]
+    at_lags = segments.floor_at_lags(symbols, lags, None, 8, 6)
+    assert np.all(np.abs(at_lags.mean(axis=0) - whole.mean()) < 4 * whole.std())
+
+
 def test_shuffled_text_lies_on_the_floor_at_every_lag():
     symbols = np.random.default_rng(6).permutation(persistent(100_000, 0.9, 7))
     floor = segments.sampling_floor(symbols, 20, 8)
@@ -182,6 +211,8 @@ def test_pieces_are_contiguous_of_one_length_and_reach_both_ends():
         (lambda: segments.segmented_mutual_information(np.arange(6), [1], [0, 7]), "offsets must rise from 0 to"),
         (lambda: segments.sampling_floor(np.arange(600), shuffles=0), "shuffles: a whole number of at least 1"),
         (lambda: segments.sampling_floor(np.arange(60)), "block: 1 to 30 symbols"),
+        (lambda: segments.floor_at_lags(np.arange(600), [550]), "block: 1 to 25 symbols are allowed, got 100"),
+        (lambda: segments.floor_at_lags(np.arange(600), [1], shuffles=0), "shuffles: a whole number of at least 1"),
         (lambda: segments.floor_of_pairs(np.arange(600), [601]), "pairs: one or more numbers, 1 to 600, are"),
         (lambda: segments.floor_of_pairs(np.arange(600), []), "pairs: one or more numbers"),
         (lambda: segments.floor_of_pairs(np.arange(600), [1.5]), "pairs: a whole number of at least 1"),
