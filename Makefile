@@ -92,6 +92,11 @@ benchmarks: $(READY)
 	$(RUN) benchmarks/larger_than_memory.py --gigabytes 1
 	$(RUN) benchmarks/cluster.py
 
+# One pip has one core, so two bring half of the locked packages each. Where one of these does not exist for this machine its
+# half fails without a word, and is left to the line after, which brings all that is missing.
+PIP := $(RUN) -m pip install --quiet --disable-pip-version-check --no-compile
+HALF = $(PIP) --no-deps $$(sed -n '/^torch==/d; s/^\([A-Za-z][^ ]*==[^ ]*\).*/\1/p' requirements.lock | awk 'NR % 2 == $(1)') 2> /dev/null || true
+
 # Byte code is written on all cores, where pip has one, and not of what hardly a page or test loads: two fifths.
 NEVER_IMPORTED := /(tests?|testing|onnx|_inductor|dialects|pip|pandas/io|transformers/(models|generation|pipelines|quantizers))/
 
@@ -99,9 +104,10 @@ NEVER_IMPORTED := /(tests?|testing|onnx|_inductor|dialects|pip|pandas/io|transfo
 $(READY): requirements.txt requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; assert (3, 11) <= sys.version_info[:2] <= (3, 13), "Python 3.11 to 3.13 is needed; set PYTHON=python3.12, say"'
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
-	test -z "$(TORCH_INDEX)" || $(RUN) -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --retries 1 --timeout 10 --index-url "$(TORCH_INDEX)" $$($(TORCH)) \
-	  || echo "No PyTorch for this machine at $(TORCH_INDEX): that of PyPI is taken."
-	$(RUN) -m pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt -c requirements.lock
+	$(call HALF,0) & { \
+	  test -z "$(TORCH_INDEX)" || $(PIP) --no-deps --retries 1 --timeout 10 --index-url "$(TORCH_INDEX)" $$($(TORCH)) \
+	    || echo "No PyTorch for this machine at $(TORCH_INDEX): that of PyPI is taken."; $(call HALF,1); wait; }
+	$(PIP) -r requirements.txt -c requirements.lock
 	$(RUN) -m compileall -qq -j 0 -x '$(NEVER_IMPORTED)' $(VENV)/lib || true
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	$(VENV)/bin/jupytext-config --settings-file $(VENV)/etc/jupyter/labconfig/default_setting_overrides.json set-default-viewer markdown myst

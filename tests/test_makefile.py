@@ -56,9 +56,21 @@ def test_pytorch_is_the_build_for_the_cpu_on_linux_without_a_driver(
     environment |= {} if setting is None else {"TORCH_INDEX": setting}
     command = ["make", "-n", "-B", ".venv/.ready"]
     told = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
-    torch, *others = [line for line in told.splitlines() if "pip install" in line]
+    installs = [line for line in told.splitlines() if "pip install" in line]
+    (torch,) = [line for line in installs if "--index-url" in line]
     assert f'test -z "{index}" ||' in torch and f'--index-url "{index}" ' in torch
-    assert others and not any("index" in line for line in others)
+    halves = [re.search(r"\$\((sed .*NR % 2 == \d'\))", line) for line in installs if "NR % 2" in line]
+    packages = [
+        subprocess.run(half[1][:-1], shell=True, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+        for half in halves
+        if half is not None
+    ]
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    locked = re.findall(r"^([A-Za-z]\S*==\S+)", lock, re.MULTILINE)
+    assert sorted(name for half in packages for name in half) == sorted(
+        n for n in locked if not n.startswith("torch==")
+    )
+    assert any(line.endswith("--no-compile -r requirements.txt -c requirements.lock") for line in installs)
     version = subprocess.run(torch.partition("$(")[2].rpartition(")")[0], shell=True, cwd=ROOT, capture_output=True)
     assert re.fullmatch(rb"torch==[\d.]+\n", version.stdout)
 
