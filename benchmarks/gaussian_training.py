@@ -6,7 +6,7 @@ First table: forward, backward and a step of AdamW on one batch that is ready, b
 MambaModel and Mamba2Model of transformers of the same sizes, between the same two small networks. Second table: a batch
 of hierarchical Gaussians, with the exact conditional means by message passing and by a dense Cholesky factor (torch and
 NumPy), without them by torch.distributions.MultivariateNormal and NumPy's multivariate_normal. The ways take turns;
-medians count. OMP_NUM_THREADS sets the threads of all ways. CUDA is timed too, if it is there.
+medians count. All ways use one thread. CUDA is timed too, if it is there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 import transformers
 from plain_networks import LIBRARY, OURS, PARALLEL, devices, finish
-from timing import median_seconds
+from timing import one_thread
 from torch import nn
 from training import seconds_in_turn
 
@@ -102,7 +102,7 @@ def training_rows(
     return rows
 
 
-def sampling_row(device: str, layers: int, batch: int, copies: int, repeats: int) -> dict[str, Any]:
+def sampling_row(device: str, layers: int, batch: int, copies: int, repeats: int, patience: float) -> dict[str, Any]:
     """Milliseconds for one batch (batch, length, copies), float32 where the way has a choice."""
     law = HierarchicalGaussian(layers)
     on_device = law.on_device(device)
@@ -143,8 +143,9 @@ def sampling_row(device: str, layers: int, batch: int, copies: int, repeats: int
 
         return run
 
-    seconds = {name: 1e3 * median_seconds(finished(way), repeats)[0] for name, way in ways.items()}
-    return {"device": device, "length": law.length, "batch": batch, "copies": copies} | seconds
+    seconds = seconds_in_turn({name: finished(way) for name, way in ways.items()}, repeats, patience)
+    shape = {"device": device, "length": law.length, "batch": batch, "copies": copies}
+    return shape | {name: 1e3 * value for name, value in seconds.items()}
 
 
 @click.command(help=__doc__)
@@ -158,19 +159,20 @@ def sampling_row(device: str, layers: int, batch: int, copies: int, repeats: int
 def main(
     sizes: tuple[str, ...], layers: int, tokens: int, copies: int, longest: int, repeats: int, patience: float
 ) -> None:
+    one_thread()
     tables: dict[str, list[dict[str, Any]]] = {}
     samples: list[dict[str, Any]] = []
     for device in devices():
         rows = training_rows(device, sizes, layers, tokens, copies, repeats, patience)
         tables[f"Thousand tokens a second of training, {device}"] = rows
         for level in range(3, longest + 1):
-            samples.append(sampling_row(device, level, 4, copies, repeats))
+            samples.append(sampling_row(device, level, 4, copies, repeats, patience))
             click.echo(str(samples[-1]))
     recorded = benchmarks.record(
         benchmarks.FOLDER / "gaussian_training.json",
         "Gaussian language models",
         "Forward, backward and one step of AdamW on a batch that is ready, and one batch of hierarchical Gaussians; "
-        "medians in one run. transformers' Mamba is its sequential path unless mambapy is named.",
+        "medians in one run, one thread. transformers' Mamba is its sequential path unless mambapy is named.",
         tables | {"Milliseconds for one batch of samples": samples},
         packages=["transformers", "mambapy"],
         threads=torch.get_num_threads(),

@@ -5,7 +5,7 @@
 First ds_{1+k}/dh_1 from given matrices E and F (float64): path after path, paths with shared beginnings, by degree, and
 by the recursion. Then the same gradient of a real attentive network with all its preparations: the matrices of Cor. 1
 one by one, the evaluation that `attentive_rnn_gradient` uses, and the Jacobian of the running network by torch.func.
-Ways that are timed at the same size have to give the same numbers. OMP_NUM_THREADS sets the threads of both libraries.
+Ways that are timed at the same size have to give the same numbers. All ways use one thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import click
 import numpy as np
 import torch
-from timing import median_seconds
+from timing import median_seconds, one_thread
 
 from lib.models import AttentiveRNN
 from lib.report import benchmarks
@@ -76,13 +76,14 @@ def timed(ways: dict[str, Way], repeats: int) -> dict[str, float]:
 @click.option("--longest", default=400, show_default=True, help="Largest distance k of the real network.")
 @click.option("--repeats", default=5, show_default=True, help="Timed repeats; the median counts.")
 def main(hidden: int, longest: int, repeats: int) -> None:
+    one_thread()
     distances = [k for k in (4, 8, 12, 16, 32, 64) if k <= longest]
     lengths = [k for k in (25, 50, 100, 200, 400, 800) if k <= longest]
     recorded = benchmarks.record(
         benchmarks.FOLDER / "gradient_recursion.json",
         "Gradients through attention",
         f"The recursion beside sums over paths and automatic differentiation, {hidden} units, median seconds in one "
-        "run; all ways give the same numbers.",
+        "run, one thread; all ways give the same numbers.",
         {
             "Seconds for the gradient over k steps, from given matrices": [
                 paths_against_recursion(k, hidden, repeats) for k in distances

@@ -5,18 +5,17 @@
 Random sequences of three vectors with one output. First table: seconds for the output weights C of the same network, by
 the structure of its features and by a dense linear solve; both have to give the same weights and outputs. Second table:
 the whole memoriser from data to network, with its bytes beside those of dense matrices A and of the features.
-OMP_NUM_THREADS sets the threads of the linear algebra.
+All ways use one thread.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 import click
 import numpy as np
-from timing import median_seconds
+from timing import median_seconds, one_thread
 
 from lib.report import benchmarks
 from lib.theory import memorizing_ssm
@@ -104,6 +103,7 @@ def whole_rows(count: int, repeats: int) -> list[dict[str, Any]]:
 @click.option("--sizes", default="1000,4000", show_default=True, help="Numbers of sequences, separated by commas.")
 @click.option("--repeats", default=3, show_default=True, help="Timed repeats; the median counts.")
 def main(sizes: str, repeats: int) -> None:
+    one_thread()
     counts = [int(size) for size in sizes.split(",")]
     tables = {
         "Output weights of the same network, one output": [
@@ -116,9 +116,10 @@ def main(sizes: str, repeats: int) -> None:
         "Memorising state space models",
         f"N random sequences of {LENGTH} vectors of width {WIDTH}, one output, order {LENGTH}, float64. First, "
         "substitution and divided differences against a dense linear solve of the same features: median seconds in one "
-        "run, the same weights. Then whole memorisers; MB of the dense way are those of A and of the features.",
+        "run, one thread, the same weights. Then whole memorisers; MB of the dense way are those of A and of the "
+        "features.",
         tables,
-        threads=int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)),
+        threads=1,
         repeats=repeats,
     )
     click.echo(str(recorded))

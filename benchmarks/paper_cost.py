@@ -1,36 +1,41 @@
 """What profile `paper` asks of one GPU, counted from one update of each of its networks. No GPU is needed.
 
-    python benchmarks/paper_cost.py          # prints a table, writes results/benchmarks/paper_cost.json; ten minutes
+    python benchmarks/paper_cost.py          # prints tables, writes results/benchmarks/paper_cost.json; 15 minutes
 
 An update of each setting (forward, backward, clipping, optimizer) runs on torch's device `meta`, where tensors have
 shapes and no numbers, through the code that a GPU runs. Counted are the operations in matrix products and the
 operators that start a kernel; views and shapes start none. Layers behind the second cost what the second does. Loops
 over time are counted at three short lengths, and a parabola, which is exact for them, leads to the length that is asked
-for. A network takes at least the longer of two
-times: its operations at `OPERATIONS` a second, and its kernels at `LAUNCH` each, one after the other. Measuring,
-generating and evaluating are not in it, nor is what patience may save: `paper` names the most epochs.
+for. A network takes at least the longer of two times: its operations at `OPERATIONS` a second, and its kernels at
+`LAUNCH` each, one after the other. Measuring, generating and evaluating are not in it, nor is what patience may save:
+`paper` names the most epochs. Agents in grid worlds, which step on the CPU, have a table of their own: a few updates of
+each are timed on one core of this machine.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 from unittest import mock
 
 import click
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import ArrayLike
+from timing import one_thread
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
+from update_counts import CUDNN, Training
 
 from experiments.gaussians.sizes import SIZES, gaussian_language_model
+from experiments.minigrid.agent import Agent
+from experiments.minigrid.environments import PAIRS, World
+from experiments.minigrid.ppo import Settings, train
 from experiments.pixels_and_characters.networks import PixelClassifier, reader
 from experiments.recall.run import TASKS
+from experiments.text_information.models import HELD
 from lib.models import create
 from lib.models.attention.transformer import LearnedPositionTransformer
 from lib.report import benchmarks
@@ -39,119 +44,27 @@ from lib.training import FitSettings
 
 OPERATIONS = 20e12  # a second: float32 products of this size on one H100 or H200, of 67e12 that it could do
 LAUNCH = 5e-6  # seconds from one small kernel to the next
-CUDNN = 4  # kernels of a step and layer of its RNN and LSTM: a product and the gates, forward and back
-SHORT = (8, 16, 24)  # steps of loops that are counted
-FILLED = (40, 60, 80)  # those of SAB, whose memory is first to hold as many states as are looked up
-LOOPS = ("rnn", "lstm", "orth_rnn", "exp_rnn", "mem_rnn", "mem_lstm", "rel_rnn", "rel_lstm", "sab", "goru", "relu_rnn")
 CHARACTERS, WORDS = 10_780_437, 2_088_628  # of the training set of WikiText-2
 LETTERS, VOCABULARY = 283, 33_278  # different ones
 PENN_LETTERS = 50  # different characters of the Penn Treebank
 IMAGES = 50_000  # of MNIST that are trained on
+NOVEL_LETTERS = 131  # different characters of the novels
+ALL, AGENTS = "Of all runs of profile paper", "Agents in grid worlds, measured on one core"
+MEASURED = 4  # updates of an agent
 
 
 DESCRIPTION = f"""\
-An estimate on paper, of no GPU: operations in matrix products, and kernels that are started, counted in one update of
-every network of profile paper without its numbers, times the most updates it may have. Hours are those of one H100 or
-H200 at {OPERATIONS / 1e12:.0f}e12 float32 operations a second and {1e6 * LAUNCH:.0f} microseconds from one kernel to
-the next; of a run the longer of the two counts. Where kernels decide, updates that are replayed as CUDA graphs, of
-several runs side by side (--together 8), take a fraction of these hours, and CPU cores with their compiled loops can be
-the better place for the others. An RNN or LSTM of cuDNN is taken to start {CUDNN} kernels a step and layer; Mamba is
-counted without the kernels of mamba-ssm. Evaluating, generating and measuring are not in it.
+The first table is an estimate on paper, of no GPU: operations in matrix products, and kernels that are started, counted
+in one update of every network of profile paper without its numbers, times the most updates it may have. Hours are those
+of one H100 or H200 at {OPERATIONS / 1e12:.0f}e12 float32 operations a second and {1e6 * LAUNCH:.0f} microseconds from
+one kernel to the next; of a run the longer of the two counts. Where kernels decide, updates that are replayed as CUDA
+graphs, of several runs side by side (--together 8), take a fraction of these hours, and CPU cores with their compiled
+loops can be the better place for the others. An RNN or LSTM of cuDNN is taken to start {CUDNN} kernels a step and
+layer; Mamba is counted without the kernels of mamba-ssm. Evaluating, generating and measuring are not in it, nor is, of
+text-information, reading with pretrained models: only the networks that it trains are counted. binary-optimum and
+book-counts train none. The agents of kerg-minigrid, whose worlds step on the CPU, are in the second table: {MEASURED}
+updates of each were timed on one core of this machine, acting and learning, and multiplied.
 """.replace("\n", " ").strip()
-
-
-class Counts(NamedTuple):
-    """What one update does."""
-
-    operations: float  # multiplications and additions in matrix products
-    kernels: float
-
-
-class Training(NamedTuple):
-    """One training of profile `paper`: a network, what it minimises in an update, and how many of these there are."""
-
-    architecture: str
-    network: Callable[[int], Any]  # of a depth, with weights that have shapes alone
-    loss: Callable[[Any, int], Tensor]  # of the network, and steps of a sequence
-    fit: Mapping[str, Any]
-    depth: int
-    steps: int
-    updates: int
-    name: str = ""  # trainings of one name differ in their steps, depth and updates alone, and share what is counted
-
-    def counted(self) -> Counts:
-        """Of one update. What grows with depth is counted at one and two layers, and long loops at short lengths."""
-        depths = (self.depth,) if self.depth <= 2 else (1, 2)
-        cudnn = self.architecture in ("rnn", "lstm")
-        short = self.architecture in LOOPS and (cudnn or self.steps > SHORT[-1])
-        lengths = (FILLED if self.architecture == "sab" else SHORT) if short else (self.steps,)
-        table = np.array([[self.update(depth, steps) for steps in lengths] for depth in depths])
-        operations, kernels = polynomial(depths, table, self.depth).T
-        found = Counts(*(float(polynomial(lengths, column, self.steps)) for column in (operations, kernels)))
-        if not cudnn:
-            return found
-        outside = float(polynomial(SHORT, kernels, 0))  # of the loop
-        return found._replace(kernels=outside + CUDNN * self.depth * self.steps)
-
-    def update(self, depth: int, steps: int) -> Counts:
-        """Counted while it is computed, at another depth and length."""
-        key = self.name, depth, steps
-        if not self.name or key not in COUNTED:
-            model = self.network(depth)
-            COUNTED[key] = counts_of(model, lambda: self.loss(model, steps), self.fit)
-        return COUNTED[key]
-
-
-COUNTED: dict[tuple[str, int, int], Counts] = {}
-
-
-def polynomial(places: Sequence[int], values: ArrayLike, place: int) -> Any:
-    """The polynomial through these values (places, ...), by Lagrange's formula, at another place."""
-    x = np.array(places, dtype=np.float64)
-    shares = [np.prod((place - np.delete(x, i)) / (here - np.delete(x, i))) for i, here in enumerate(x)]
-    return np.tensordot(shares, np.asarray(values), axes=1)
-
-
-class Counter(TorchDispatchMode):
-    """Counts what goes through torch while it is entered."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.operations, self.kernels = 0, 0
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = function(*args, **(kwargs or {}))
-        counts = flop_registry.get(function._overloadpacket)
-        if counts is not None:
-            self.operations += counts(*args, **(kwargs or {}), out_val=found)
-        self.kernels += starts_a_kernel(function)
-        return found
-
-
-def starts_a_kernel(function: Any) -> bool:
-    """Whether an operator computes numbers: it has a result that is no view of what it was given, and not empty."""
-    views = [result.alias_info is not None and not result.alias_info.is_write for result in function._schema.returns]
-    name = function._overloadpacket.__name__
-    return not (views and all(views)) and not name.startswith(
-        ("empty", "new_empty", "_unsafe_view", "detach", "_local")
-    )
-
-
-def counts_of(model: Any, loss: Callable[[], Tensor], settings: Mapping[str, Any]) -> Counts:
-    """Of one update, the optimizer's first numbers among it."""
-    chosen = FitSettings(**settings)
-    weights = [weight for weight in model.parameters() if weight.requires_grad]
-    optimizer = chosen.make_optimizer(weights, getattr(model, "slow_parameters", list)())
-    for group in optimizer.param_groups:
-        group["foreach"] = True  # as on a GPU: one kernel for all weights
-
-    model.train()
-    with Counter() as counter:
-        loss().backward()
-        chosen.clip_gradients(weights)
-        optimizer.step()
-    model.zero_grad(set_to_none=True)
-    return Counts(counter.operations, counter.kernels)
 
 
 def of_tokens(given: Mapping[str, Any], vocabulary: int, steps: int, updates: int, **options: Any) -> Training:
@@ -235,6 +148,18 @@ def key_values(given: Mapping[str, Any]) -> Training:
     return of_tokens(given, vocabulary, 2 * given["pairs"] - 1, passes(given) * given["updates"])
 
 
+def readers(given: Mapping[str, Any]) -> Training | None:
+    """Networks trained on every other novel, in rows behind a marker; none where a pretrained model reads."""
+    model = given["model"]
+    if model["kind"] != "network":
+        return None
+    steps = model["row"] or given["longest"]
+    rows = model["training_tokens"] // steps
+    rows -= min(HELD, rows // 20)
+    vocabulary = (256 + model["merges"] if model["merges"] else NOVEL_LETTERS) + model["marker"]
+    return of_tokens(model, vocabulary, steps, passes(model) * -(-rows // batch(model)))
+
+
 def ngrams(given: Mapping[str, Any]) -> Training:
     """Sentences of at most nine words; one of the usual eight steps."""
     return of_tokens(given, 80, 8, passes(given) * -(-given["sentences"] // batch(given)))
@@ -274,7 +199,7 @@ def pixels(given: Mapping[str, Any]) -> Training:
     return Training(kind, network, loss, given["fit"], 1, steps, updates)
 
 
-PLANS: dict[str, Callable[[Mapping[str, Any]], Training]] = {
+PLANS: dict[str, Callable[[Mapping[str, Any]], Training | None]] = {
     "binary_sequences": binary,
     "binary-printed": binary,
     "binary-plateau": binary,
@@ -292,9 +217,9 @@ PLANS: dict[str, Callable[[Mapping[str, Any]], Training]] = {
     "kerg-pmnist": pixels,
     "kerg-ptb": characters,
     "ngram-sgd": ngrams,
+    "text-information": readers,
 }
-"""Experiments whose profile `paper` trains networks. Agents in grid worlds (kerg-minigrid) wait for their worlds, which
-step on the CPU; text-information reads with pretrained models before it trains."""
+"""Experiments whose profile `paper` trains networks, but for agents in grid worlds (kerg-minigrid, see `agents`)."""
 
 
 def settings_of(experiment: str) -> Iterator[tuple[Mapping[str, Any], int]]:
@@ -308,10 +233,12 @@ def settings_of(experiment: str) -> Iterator[tuple[Mapping[str, Any], int]]:
 
 def row(experiment: str) -> dict[str, Any]:
     """One line of the table: all trainings of an experiment together."""
-    rows = [(PLANS[experiment](given), seeds) for given, seeds in settings_of(experiment)]
     totals = np.zeros(3)
     updates, runs, alone = 0, 0, 0.0
-    for plan, seeds in rows:
+    for given, seeds in settings_of(experiment):
+        plan = PLANS[experiment](given)
+        if plan is None:
+            continue
         counts = plan.counted()
         work = plan.updates * counts.operations / OPERATIONS, plan.updates * counts.kernels * LAUNCH
         totals += seeds * np.array([*work, max(work)])
@@ -328,6 +255,31 @@ def row(experiment: str) -> dict[str, Any]:
         "one after the other, h": both,
         "longest run, h": alone / 3600,
     }
+
+
+def seconds_of_agent(given: Mapping[str, Any], updates: int) -> float:
+    """Of one update in the world where it learns, acting and learning, from the start on."""
+    agent = Agent(
+        given["layer"], given["width"], seed=0, **{key: given[key] for key in ("buffer", "relevant", "memory")}
+    )
+    world = functools.partial(World, PAIRS[given["task"]].train.name, given["rule"])
+    return train(agent, world, Settings(**given["ppo"]), updates, 0).seconds / updates
+
+
+def agents() -> list[dict[str, Any]]:
+    """Hours that the agents of kerg-minigrid take on one core, from a few updates of each."""
+    one_thread()
+    rows = []
+    for given, seeds in settings_of("kerg-minigrid"):
+        seconds_of_agent(given, 1)  # compiles
+        seconds = seconds_of_agent(given, MEASURED)
+        settings = Settings(**given["ppo"])
+        updates = -(-given["frames"] // (settings.processes * settings.frames))
+        row = {name: given[name] for name in ("task", "layer", "memory")}
+        row |= {"runs": seeds, "updates of a run": updates, "an update, s": seconds}
+        rows.append(row | {"a run, h": updates * seconds / 3600, "all runs, h": seeds * updates * seconds / 3600})
+        click.echo(str(rows[-1]))
+    return rows
 
 
 @click.command()
@@ -347,7 +299,7 @@ def main(experiments: tuple[str, ...]) -> None:
             benchmarks.FOLDER / "paper_cost.json",
             "What profile paper asks of a GPU",
             DESCRIPTION,
-            {"Of all runs of profile paper": rows},
+            {ALL: rows, AGENTS: agents()},
             operations_per_second=OPERATIONS,
             seconds_per_kernel=LAUNCH,
         )

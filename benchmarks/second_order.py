@@ -5,8 +5,8 @@
 The gradients come from one pass back through the whole batch (ours), from one pass for every sequence, and from
 torch.func (vmap of grad over the steps of the network); all have to be the same numbers before they are timed. The
 damped equations are solved by a Cholesky factor (ours) and by eigenvectors, which would serve every damping. The
-race starts three times from the same weights, those of a few epochs of Adam, and goes on with Adam at the best of
-three rates, with torch's L-BFGS on all sequences at once, and with our steps, for equal seconds each.
+race starts five times from the same weights, those of a few epochs of Adam, and goes on with Adam at each of three
+rates, with torch's L-BFGS on all sequences at once, and with our steps, for equal seconds each. One thread.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from plain_networks import OURS
-from timing import median_seconds
+from timing import median_seconds, one_thread
 
 from lib.models import create
 from lib.processes import PowerLawBinary
@@ -184,6 +184,7 @@ def race(widths: tuple[int, ...], seconds: float, sequences: int, length: int) -
 @click.option("--seconds", default=40.0, show_default=True, help="Of each method of the race.")
 @click.option("--training", default=10000, show_default=True, help="Sequences of 512 tokens in the race.")
 def main(widths: tuple[int, ...], sequences: int, length: int, repeats: int, seconds: float, training: int) -> None:
+    one_thread()
     tables = {
         "The gradient of every sequence": gradients(widths, sequences, length, repeats),
         "The damped equations": equations(SIZES, repeats),

@@ -7,6 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.linalg  # noqa: F401 - its library for linear algebra is one of its own, limited once it is loaded
+import torch
+from threadpoolctl import threadpool_limits
+
+
+def one_thread() -> None:
+    """From here on torch, and the linear algebra of NumPy and SciPy, use one thread, which is what our loops have.
+
+    Small products on more threads mostly measure how these wait for each other.
+    """
+    torch.set_num_threads(1)
+    threadpool_limits(1)
 
 
 def median_seconds(function: Callable[[], Any], repeats: int, long: float = 5.0) -> tuple[float, Any]:

@@ -71,8 +71,8 @@ def auto_mutual_information(
     all cores), `progress` forces a bar on or off. Raises ValueError for empty or non-integer sequences, more than
     two dimensions, lags that are empty, fractional or out of range, and an unknown estimator.
 
-    Exact counts by the kernels of `lib.information.counting.pairs`: O(N) per lag, O(N/64) for two symbols; memory O(N)
-    for any number of lags.
+    Exact counts by the kernels of `lib.information.counting.pairs`: O(N) per lag, near or far, for N symbols in all,
+    and O(N / 64) for two symbols in rows of 64 or more; memory O(N) for any number of lags.
     """
     rule = find_estimator(estimator)
     rows = checked_sequences(sequences)

@@ -75,6 +75,7 @@ def sweep(
         forecast,
         in_words,
         longest_first,
+        makespan,
         records_of,
         strange,
         within,
@@ -125,7 +126,9 @@ def sweep(
             click.echo(f"{len(missing)} of the others fit into {how['budget']} on {workers} at once{left_out}")
     known = {run.identity: costs[run.identity] for run in missing if run.identity not in unlike}
     if (total := sum(known.values())) > 0:
-        side_by_side = "" if how["scheduler"] else f", {in_words(total / workers)} with {workers} at once"
+        side_by_side = (
+            "" if how["scheduler"] else f", {in_words(makespan(known.values(), workers))} with {workers} at once"
+        )
         click.echo(f"about {in_words(total)} of one {'GPU' if device == 'cuda' else 'core'}{side_by_side}")
     if unknown := len(missing) - len(known):
         click.echo(f"{unknown} {'others' if known else 'runs'} whose time is not known: {beyond}")

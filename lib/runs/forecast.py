@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -132,6 +133,20 @@ def within(runs: Sequence[Run], costs: Mapping[str, float], budget: float, worke
     return taken
 
 
+def makespan(costs: Iterable[float], workers: int) -> float:
+    """Seconds until the last run ends if each goes to the first worker that is free, longest first; NaN if one is.
+
+    Workers do not share a run: with more of them than runs it is the longest run. O(n log n).
+    """
+    in_order = sorted(costs, reverse=True)
+    if any(map(math.isnan, in_order)):
+        return math.nan
+    loads = [0.0] * workers
+    for seconds in in_order:
+        heapq.heapreplace(loads, loads[0] + seconds)
+    return max(loads)
+
+
 def _placed(
     runs: Sequence[Run], costs: Mapping[str, float], budget: float, loads: Sequence[float]
 ) -> tuple[list[Run], list[float]]:
@@ -203,7 +218,8 @@ class Clock:
         self.took[identity] = self.costs[identity] if took is None else took
 
     def left(self) -> float:
-        """Seconds until the last run ends; NaN without a forecast."""
+        """Seconds until the last run ends, by `makespan`, if those under way began now; NaN without a forecast."""
         expected = sum(self.costs[identity] for identity in self.took)
         pace = sum(self.took.values()) / expected if expected else 1.0
-        return (sum(self.costs.values()) - expected) * pace / self.workers
+        rest = [seconds for identity, seconds in self.costs.items() if identity not in self.took]
+        return makespan(rest, self.workers) * pace

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from itertools import combinations, pairwise, product
+
 import numpy as np
 import pytest
 
@@ -158,6 +161,110 @@ def test_a_projection_on_the_simplex_needs_no_epsilon_and_a_softmax_does() -> No
         claims.check("ngram-sparsemax", np.sum((soft > 0) != (LAWS > 0)), at_most=0)
     with pytest.raises(claims.ClaimFailed):
         claims.check("ngram-sparsemax", np.abs(soft - LAWS).sum(axis=1).max(), at_most=1e-12)
+
+
+def hardmax_laws(words: int) -> set[tuple[Fraction, ...]]:
+    """One weight for all the largest logits: uniform on any set of words that is not empty."""
+    sets = [chosen for size in range(1, words + 1) for chosen in combinations(range(words), size)]
+    return {tuple(Fraction(int(word in chosen), len(chosen)) for word in range(words)) for chosen in sets}
+
+
+@pytest.mark.parametrize("words", [2, 3])
+def test_a_hardmax_has_no_other_laws_than_those_that_are_uniform_on_some_words(words: int) -> None:
+    given = set()
+    for logits in product(range(words), repeat=words):  # every order, with every tie
+        largest = [value == max(logits) for value in logits]
+        given.add(tuple(Fraction(int(one), sum(largest)) for one in largest))
+    assert given == hardmax_laws(words) and len(given) == 2**words - 1
+
+
+def test_a_hardmax_needs_an_epsilon_for_unequal_chances_and_none_for_equal_ones() -> None:
+    def nearest(*law: Fraction) -> float:
+        return float(min(sum(abs(p - q) for p, q in zip(law, of, strict=True)) for of in hardmax_laws(len(law))))
+
+    false = {"at_most": 0, "outcome": "false", "erratum": 49, "note": "a sparsemax gives any law"}
+    third, half = Fraction(1, 3), Fraction(1, 2)
+    assert nearest(2 * third, third) == float(third)
+    claims.check("ngram-sparsemax", nearest(2 * third, third), **false)
+    for uniform in ((half, half), (Fraction(1), Fraction(0)), (third, third, third)):
+        with pytest.raises(claims.ClaimFailed, match="said to be false"):  # these it has
+            claims.check("ngram-sparsemax", nearest(*uniform), **false)
+    with pytest.raises(claims.ClaimFailed):  # as the paper has it
+        claims.check("ngram-sparsemax", nearest(2 * third, third), at_most=0)
+
+
+FEW = {  # fewer contexts than words in a context, and all starts of up to 40 words or so
+    "one of two words": ({"xaaa": 5, "yaaa": -2, "aaaa": 7}, [c + "a" * k for c in "xy" for k in range(3, 40)]),
+    "one of three": (
+        {"xaaaaa": 5, "yaaaaa": -2, "zaaaaa": 3, "aaaaaa": 1},
+        [c + "a" * k for c in "xyz" for k in range(5, 40)],
+    ),
+    "in turn": ({"xyxy": 1, "yxyx": -4}, [("xy" * 20)[i : i + k] for i in (0, 1) for k in range(4, 39)]),
+    "always the same": ({"aaa": 3}, ["a" * k for k in range(3, 40)]),
+}
+WORD_NUMBERS = {"a": 1, "x": 2, "y": 3, "z": 5}
+
+
+def held_by(read: str, keep: Fraction) -> Fraction:
+    total = Fraction(0)
+    for word in read:  # the recurrence itself
+        total = keep * total + WORD_NUMBERS[word]
+    return total
+
+
+def cluster_error(name: str, keep: Fraction) -> Fraction:
+    """Largest error of the logit with A = keep I and one neuron for each rule, all reading one number."""
+    logits, starts = FEW[name]
+    points = sorted((held_by(context, keep), logit) for context, logit in logits.items())
+    values = [value for value, _ in points]
+    biases = [1 - values[0], *(-value for value in values[:-1])]
+    weights: list[Fraction] = []
+    for i, (value, logit) in enumerate(points):  # forward substitution: the features are triangular
+        assert all(value + bias <= 0 for bias in biases[i + 1 :]) and value + biases[i] > 0
+        rest = logit - sum((w * (value + b) for w, b in zip(weights, biases[:i], strict=True)), Fraction(0))
+        weights.append(rest / (value + biases[i]))
+    order = len(next(iter(logits)))
+
+    def output(read: str) -> Fraction:
+        return sum((w * max(held_by(read, keep) + b, 0) for w, b in zip(weights, biases, strict=True)), Fraction(0))
+
+    return max(abs(output(read) - logits[read[-order:]]) for read in starts)
+
+
+def cluster_bound(name: str, keep: Fraction) -> Fraction:
+    """2 Z R / delta times lambda / (1 - lambda), or what replaces the first factor where one slope is larger."""
+    logits, _ = FEW[name]
+    order = len(next(iter(logits)))
+    jump = max(logits.values()) - min(logits.values())
+    slope = max(2 * jump / keep ** (order - 1), Fraction(max(map(abs, logits.values()))))
+    return slope * 5 * keep**order / (1 - keep)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_rules_that_are_fewer_than_words_of_context_need_no_window(name: str) -> None:
+    keeps = [Fraction(1, 10**power) for power in (2, 3, 4, 5)]
+    errors, bounds = ([of(name, keep) for keep in keeps] for of in (cluster_error, cluster_bound))
+    claims.check("ngram-thm41", [float(e / b) for e, b in zip(errors, bounds, strict=True)], at_most=1)
+    for larger, smaller in pairwise(errors):
+        assert smaller <= Fraction(11, 100) * larger  # at least in proportion to lambda
+    assert float(errors[-1]) <= 1e-3
+    with pytest.raises(claims.ClaimFailed):  # a fading that is too slow to part the clusters
+        claims.check("ngram-thm41", float(cluster_error(name, Fraction(9, 10))), at_most=1e-3)
+
+
+def test_a_nilpotent_matrix_of_as_many_neurons_as_rules_cannot_part_two_contexts() -> None:
+    keep = Fraction(1, 1000)
+    assert cluster_error("one of two words", keep) == 6 * keep
+    model = exact.exact_memorizer(WORDS[:3], TARGETS[:3], 3)
+    read = exact.rationals([[[WORD_NUMBERS[word]] for word in context] for context in ("xaaa", "yaaa")])
+    assert not (model.A @ model.A @ model.A).any()
+    first, second = exact.states(model.A, model.B, read)
+    assert (first == second).all()
+    shorter = exact.states(model.A, model.B, read[:, :3])
+    assert (shorter[0] != shorter[1]).all()  # with the word one place nearer it does
+    missed = Fraction(5 - -2, 2)
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("ngram-thm41", [float(missed / cluster_bound("one of two words", keep))], at_most=1)
 
 
 @pytest.mark.parametrize("width", [1, 2, 16])

@@ -19,6 +19,7 @@ from lib.runs.forecast import (
     forecast,
     in_words,
     longest_first,
+    makespan,
     records_of,
     seconds_of,
     strange,
@@ -147,12 +148,26 @@ def test_what_is_left_follows_the_pace_of_those_that_have_ended():
     clock = Clock({"a": 10.0, "b": 20.0, "c": 30.0}, workers=2)
     assert clock.left() == 30.0
     clock.enter("a", 20.0)  # twice the forecast
-    assert clock.left() == 50.0
+    assert clock.left() == 60.0  # workers do not share the run of 30
     clock.enter("b", None)  # failed: as was forecast
-    assert clock.left() == pytest.approx(30.0 * 40 / 30 / 2)
+    assert clock.left() == pytest.approx(30.0 * 40 / 30)
     clock.enter("c", 1.0)
     assert clock.left() == 0.0
     assert math.isnan(Clock({"a": math.nan}).left())
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=6), st.integers(1, 3))
+def test_the_last_run_ends_no_sooner_than_any_order_allows_and_within_four_thirds_of_the_best(costs, workers):
+    best = min(
+        max(
+            sum(cost for cost, place in zip(costs, places, strict=True) if place == worker) for worker in range(workers)
+        )
+        for places in itertools.product(range(workers), repeat=len(costs))
+    )
+    found = makespan(map(float, costs), workers)
+    assert best <= found <= best * (4 / 3 - 1 / (3 * workers)) + 1e-9  # Graham 1969, longest first
+    assert makespan(map(float, costs), len(costs) + 1) == max(costs)
+    assert math.isnan(makespan([1.0, math.nan], workers)) and makespan([], workers) == 0
 
 
 def test_a_run_that_was_interrupted_took_what_it_had_trained_before_too():

@@ -71,36 +71,56 @@ def _count_planes(planes: Any, rows: int, lags: Any, tables: Any) -> None:
                     tables[k, a, b] += np.int64(ones)
 
 
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _count_before(planes: Any, words: Any, columns: Any, before: Any) -> None:
+    """before[k, a]: ones of plane a in the first columns[k] of its rows; words[a, w]: those in its first w words."""
+    size, _, rows = planes.shape
+    for k in range(len(columns)):
+        word = columns[k] >> 6
+        lowest = (np.uint64(1) << np.uint64(columns[k] & 63)) - np.uint64(1)
+        for a in range(size):
+            row = planes[a, word]
+            ones = np.uint64(0)
+            for r in range(rows):
+                ones += _popcount(row[r] & lowest)
+            before[k, a] = words[a, word] + np.int64(ones)
+
+
 class BitCounts:
     """Joint tables of a small alphabet at any lag, from its bit planes.
 
-    symbols: (n, length), below `size`. `tables(lags)` costs O(size^2 pairs / 64) per lag; memory (size - 1) pairs / 8
-    bytes.
+    symbols: (n, length), below `size`. Set-up O(size n length), once; then `tables(lags)` costs
+    O(size^2 n ceil(length / 64)) per lag, whatever the lag. Memory size n ceil(length / 64) words of 8 bytes, and
+    size length / 64 of them more: size n length / 8 bytes for long rows, up to twice that for a single one.
     """
 
-    def __init__(self, symbols: npt.NDArray[Any], size: int, largest_lag: int) -> None:
+    def __init__(self, symbols: npt.NDArray[Any], size: int) -> None:
         self.rows, self.length = symbols.shape
         self.size = size
-        planes = packed_planes(symbols, size)
-        self.planes = planes.reshape(size - 1, planes.shape[1] * self.rows)
-        # What the marginals of a lag lose at either end of the rows: the last `lag` columns have no partner
-        # behind them, the first `lag` none before them.
-        head, tail = symbols[:, :largest_lag], symbols[:, self.length - largest_lag :][:, ::-1]
-        self._lost_heads = _cumulative_counts(head, size)
-        self._lost_tails = _cumulative_counts(tail, size)
-        self._occurrences = np.array([np.count_nonzero(symbols == s) for s in range(size)], dtype=np.int64)
+        self.planes = packed_planes(symbols, size)  # (size - 1, words + 1, n)
+        self._words = np.zeros((size - 1, self.planes.shape[1] + 1), dtype=np.int64)  # ones in the first w words
+        for plane, ones in zip(self.planes, self._words, strict=True):
+            np.cumsum(np.bitwise_count(plane).sum(axis=1, dtype=np.int64), out=ones[1:])
 
     def tables(self, lags: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Joint counts (len(lags), size, size): [k, a, b] pairs of a followed by b at lags[k]."""
         inner = np.zeros((lags.size, self.size - 1, self.size - 1), dtype=np.int64)
-        _count_planes(self.planes, self.rows, lags, inner)
-        first = self._occurrences - self._lost_tails[lags]  # (len(lags), size)
-        second = self._occurrences - self._lost_heads[lags]
+        flat = self.planes.reshape(self.size - 1, self.planes.shape[1] * self.rows)
+        _count_planes(flat, self.rows, lags, inner)
+        # First symbols stand before the last `lag` columns, second ones behind the first `lag`.
+        first, second = self._before(self.length - lags), self._words[:, -1] - self._before(lags)
         joint = np.empty((lags.size, self.size, self.size), dtype=np.int64)
         joint[:, 1:, 1:] = inner
-        joint[:, 1:, 0] = first[:, 1:] - inner.sum(axis=2)
-        joint[:, 0, :] = second - joint[:, 1:, :].sum(axis=1)
+        joint[:, 1:, 0] = first - inner.sum(axis=2)
+        joint[:, 0, 1:] = second - inner.sum(axis=1)
+        joint[:, 0, 0] = self.rows * (self.length - lags) - first.sum(axis=1) - joint[:, 0, 1:].sum(axis=1)
         return joint
+
+    def _before(self, columns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """How often each symbol but 0 stands in the first columns of all rows, (len(columns), size - 1)."""
+        before = np.empty((columns.size, self.size - 1), dtype=np.int64)
+        _count_before(self.planes, self._words, columns, before)
+        return before
 
     def sums(
         self,
@@ -114,11 +134,3 @@ class BitCounts:
         for column, counts in enumerate((joint.sum(axis=2), joint.sum(axis=1), joint.reshape(lags.size, -1))):
             sums[:, column] = weighted_sum(counts, estimator, axis=1)
             cells[:, column] = np.count_nonzero(counts, axis=1)
-
-
-def _cumulative_counts(columns: npt.NDArray[Any], size: int) -> npt.NDArray[np.int64]:
-    """[c, s]: how often symbol s stands in the first c columns, c = 0..number of columns."""
-    counts = np.zeros((columns.shape[1] + 1, size), dtype=np.int64)
-    for symbol in range(size):
-        np.cumsum(np.count_nonzero(columns == symbol, axis=0), out=counts[1:, symbol])
-    return counts

@@ -1,13 +1,14 @@
 """Counting pairs at many lags: chooses a kernel and shares the lags among the cores.
 
-| kernel | for                            | cost of a lag             | memory                        |
-|--------|--------------------------------|---------------------------|-------------------------------|
-| bits   | alphabets of up to 8 symbols   | size^2 pairs / 64 words   | size pairs / 8 bytes          |
-| dense  | a table that fits a cache      | pairs + size^2            | two tables per core           |
-| sparse | larger vocabularies            | pairs + size              | two integers per position, three rows per core |
+| kernel | for                                 | cost of a lag  | memory                                         |
+|--------|-------------------------------------|----------------|------------------------------------------------|
+| bits   | up to 8 symbols, rows not too short | size^2 words   | size words, twice that for a single row        |
+| dense  | a table that fits a cache           | pairs + size^2 | two tables per core                            |
+| sparse | larger vocabularies                 | pairs + size   | two integers per position, three rows per core |
 
-All of them count in integers, so they agree exactly with each other and with a loop over pairs. No memory grows with
-the number of lags.
+A word is 8 bytes and holds 64 places of one row: n ceil(length / 64) words for n rows, pairs / 64 where rows are long.
+All kernels count in integers, so they agree exactly with each other and with a loop over pairs. No cost depends on how
+far a lag is, and no memory but that of the results grows with the number of lags.
 
 
 Symbols renamed 0, 1, 2, ... by decreasing frequency, so that tables of pairs are small and their busy cells near.
@@ -33,7 +34,8 @@ from lib.information.counting.sparse import SparseCounts
 from lib.information.estimators import Estimator
 from lib.machine import available_cores
 
-BITS_SYMBOLS = 8  # beyond, size^2 passes over the bits cost as much as one over the symbols
+BITS_PASSES = 80  # of words, for 64 pairs: beyond, they cost more than one over the symbols; 8 symbols take 64
+BITS_LENGTH = 8  # symbols in a row for each of the alphabet: below, packing a row costs more than counting its lags
 DENSE_CELLS = 1 << 21  # beyond, increments miss the second cache and the sparse kernel is as fast
 DENSE_CELLS_PER_PAIR = 4  # beyond, most of the time would go into reading and clearing empty cells
 PAIRS_PER_SECOND = {"bits": 5e10, "dense": 1.5e9, "sparse": 1e8}  # one core, cautious: decides only about the bar
@@ -43,9 +45,10 @@ Kernel = Callable[[npt.NDArray[np.int64], Estimator, npt.NDArray[np.float64], np
 _WIDEST_TABLE = 1 << 24  # value ranges up to this wide are counted in a table, wider ones are sorted
 
 
-def choose_kernel(size: int, pairs: int) -> str:
-    """ "bits", "dense" or "sparse", from the number of distinct symbols and of pairs at a lag."""
-    if size <= BITS_SYMBOLS:
+def choose_kernel(size: int, pairs: int, length: int) -> str:
+    """ "bits", "dense" or "sparse", from the number of distinct symbols, of pairs at a lag and of symbols in a row."""
+    words = -(-length // 64)  # of a row, the last one padded
+    if size**2 * 64 * words <= BITS_PASSES * length and length >= BITS_LENGTH * size:
         return "bits"
     return "dense" if size**2 <= min(DENSE_CELLS, DENSE_CELLS_PER_PAIR * pairs) else "sparse"
 
@@ -66,8 +69,8 @@ def pair_sums(
     """
     sums = np.empty((lags.size, 3), dtype=np.float64)
     cells = np.empty((lags.size, 3), dtype=np.int64)
-    name = kernel or choose_kernel(sequences.size, sequences.symbols.size)
-    count = _prepared(name, sequences, lags)
+    name = kernel or choose_kernel(sequences.size, sequences.symbols.size, sequences.symbols.shape[1])
+    count = _prepared(name, sequences)
     seconds = sequences.symbols.size / PAIRS_PER_SECOND[name]
     threads = min(workers or available_cores(), lags.size)
     blocks = _blocks(lags.size, seconds, threads)
@@ -91,10 +94,10 @@ def pair_sums(
     return sums, cells
 
 
-def _prepared(name: str, sequences: RelabelledSequences, lags: npt.NDArray[np.int64]) -> Kernel:
+def _prepared(name: str, sequences: RelabelledSequences) -> Kernel:
     symbols, size = sequences.symbols, sequences.size
     if name == "bits":
-        return BitCounts(symbols, size, int(lags.max())).sums
+        return BitCounts(symbols, size).sums
     if name == "sparse":
         return SparseCounts(symbols, sequences.occurrences).sums
     if name == "dense":
@@ -150,7 +153,7 @@ def checked_sequences(sequences: npt.ArrayLike) -> npt.NDArray[Any]:
             raise ValueError(
                 f"sequences of type {array.dtype} contain symbols that are not whole numbers; use integers"
             )
-        if np.any(np.abs(array) >= 2.0**53):
+        if np.any(np.abs(array) >= np.float64(2.0**53)):  # half precision knows no 2^53
             raise ValueError(
                 "sequences contain floats beyond 2^53, where whole numbers are no longer distinct; use integers"
             )

@@ -45,7 +45,7 @@ def sign_correlation(mutual_information: ArrayLike) -> np.float64 | NDArray[np.f
     1e-7. Raises ValueError outside [0, ln 2] or for NaN. Cost O(1) each (about six Newton steps). Source:
     Shen (2019), Eq. 46.
     """
-    information = _checked(mutual_information, "mutual information", 0.0, LN_2, "0 and ln 2 = 0.6931... nats")
+    information = _checked(mutual_information, "mutual information", 0.0, LN_2, "0 and ln 2 = 0.6931... nats") + 0.0
     return np.asarray(np.sin(0.5 * np.pi * _agreement(information)))[()]
 
 

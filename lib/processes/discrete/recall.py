@@ -18,7 +18,8 @@ class RecallTask(ABC):
     """What both tasks share: `recall` symbols, independent and uniform over 1 .. `symbols`; everything else is blank.
 
     The cue stands `recall` + 1 steps before the end. The target is blank up to it, and then the symbols in their order:
-    at every step a class. The length is delay + 2 recall. Raises ValueError for a delay, symbols or recall below one.
+    at every step a class. The length is delay + 2 recall. Raises ValueError for a delay, symbols or recall below one,
+    and for more symbols than 64-bit integers can write with the cue.
     """
 
     unused = 0  # numbers between the symbols and the cue that no input has
@@ -26,6 +27,8 @@ class RecallTask(ABC):
     def __init__(self, delay: int, symbols: int = 8, recall: int = 10) -> None:
         self.delay = whole_number(delay, "delay", 1)
         self.symbols = whole_number(symbols, "symbols", 1)
+        if self.cue > np.iinfo(np.int64).max:
+            raise ValueError(f"symbols: at most 2^63 - {2 + self.unused} are allowed, got {symbols!r}")
         self.recall = whole_number(recall, "recall", 1)
 
     def __repr__(self) -> str:

@@ -22,6 +22,7 @@ FAMILIES = {"subvolume": 3, "critical": 1}
 """Independent copies of the layer below that enter a row; the other columns are fresh normals."""
 LONGEST_DENSE = 4096
 MOST_LAYERS = 12
+LARGEST = {"float64": 1e100, "float32": 1e25}  # of a value: neither its noise nor the square of that leaves the floats
 BLOCK = 2**16  # entries of one pass through the layers: the intermediate arrays then stay in the cache
 
 
@@ -105,8 +106,8 @@ class HierarchicalGaussian:
         """Means and variances of every x_i given all entries before it, E[x_i | x_<i] and Var[x_i | x_<i].
 
         x: any shape with `length` entries along `axis` (1 for stacked tokens (n, length, copies)); float32 stays
-        float32. Returns two arrays of the shape of x. Raises ValueError for other shapes or values that are not
-        finite. Cost O(size of x).
+        float32. Returns two arrays of the shape of x. Raises ValueError for other shapes, and for values that are not
+        finite or beyond 1e100 (1e25 in float32). Cost O(size of x).
         """
         values = self._checked(x, axis)
         surprises = self._along(lambda levels, z: tree.innovations(levels, tree.to_noise(levels, z)), values, axis)
@@ -241,10 +242,13 @@ class HierarchicalGaussian:
         place = whole_number(axis, "axis", -max(values.ndim, 1))
         if values.shape[place:][:1] != (self.length,):
             raise ValueError(f"x: {self.length} entries along axis {axis} are needed, got shape {values.shape}")
-        if not np.isfinite(values).all():
-            raise ValueError(f"x: finite values are allowed, got {values[~np.isfinite(values)].flat[0]}")
         single = values.dtype == np.float32 or str(getattr(x, "dtype", "")) == "torch.float32"
-        return values.astype(np.float32 if single else np.float64, copy=False)
+        values = values.astype(np.float32 if single else np.float64, copy=False)
+        limit = LARGEST[values.dtype.name]
+        if not (values.max(initial=0.0) <= limit and values.min(initial=0.0) >= -limit):
+            wrong = values[~(np.abs(values) <= limit)].flat[0]
+            raise ValueError(f"x: finite values up to {limit:g} are allowed in {values.dtype}, got {wrong}")
+        return values
 
     def _positions(self, positions: ArrayLike, name: str) -> NDArray[np.int64]:
         try:

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from lib.processes.linear_rnn.powers import ScaledPowers, descending_schur, echelon, spectral_radius, units
 
 MODERATE = 16.0  # growth up to which the system is followed in its own coordinates
+_LARGE = 100.0  # singular values from which squares hide those below 1
+_SQUARED = 1e150  # numbers from which squares overflow
+_FARTHEST = 960  # powers of two by which a signal is divided, so that noise does not vanish beside it
 
 
 @dataclass(frozen=True)
@@ -95,18 +98,72 @@ class _Followed:
 
 
 def information_of(signal: NDArray[Any], noise: NDArray[Any]) -> NDArray[np.float64]:
-    """1/2 ln det(1 + S* N^-1 S) in nats, with full relative precision however small.
+    """1/2 ln det(1 + S* N^-1 S) in nats, with full relative precision however small, and large if S has full rank.
 
-    signal: S (k, d, r). noise: N (k, d, d), positive definite. Returns (k,). Cost O(d^3) each.
+    Otherwise a rounding of S, 1e-16 of its largest singular value, is counted with its small ones.
+
+    signal: S (k, d, r). noise: N (k, d, d), positive definite. Returns (k,), NaN where a variance of N is zero.
+    1/2 sum log1p(s^2) over the singular values s of the whitened S; where these are large, and their squares would
+    hide the small ones or overflow, `_log_volume`. Cost O((d + r)^3) each.
     """
-    if signal.shape[1] == 1:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            squares = np.sum(np.abs(signal / np.sqrt(np.abs(noise))) ** 2, axis=2)
-        return np.asarray(0.5 * np.log1p(squares[:, 0]))
     scale = np.sqrt(np.abs(np.diagonal(noise, axis1=1, axis2=2)))  # (k, d)
-    white = np.linalg.solve(_factor(noise / (scale[:, :, None] * scale[:, None, :])), signal / scale[:, :, None])
-    squares = np.linalg.eigvalsh(white.conj().swapaxes(-1, -2) @ white)
-    return np.asarray(0.5 * np.sum(np.log1p(np.maximum(squares, 0.0)), axis=1))
+    usable = np.all(scale > 0.0, axis=1)
+    if not np.all(usable):
+        information = np.full(len(signal), np.nan)
+        information[usable] = information_of(signal[usable], noise[usable])
+        return information
+    several = signal.shape[1] > 1
+    factor = _factor(_correlation(noise, scale)) if several else None
+    with np.errstate(over="ignore", invalid="ignore"):
+        white = signal / scale[:, :, None]
+        if factor is not None:
+            white = np.linalg.solve(factor, white)
+        plain = np.abs(white).max(axis=(1, 2), initial=0.0) < (_LARGE if several else _SQUARED)
+    information = np.empty(len(signal))
+    if several:
+        squares = np.linalg.eigvalsh(white[plain].conj().swapaxes(-1, -2) @ white[plain])
+    else:
+        squares = np.sum(np.abs(white[plain]) ** 2, axis=2)
+    information[plain] = 0.5 * np.sum(np.log1p(np.maximum(squares, 0.0)), axis=1)
+    if not np.all(plain):
+        root = np.ones((len(signal), 1, 1)) if factor is None else factor
+        information[~plain] = _log_volume(signal[~plain], scale[~plain], root[~plain])
+    return information
+
+
+def _log_volume(signal: NDArray[Any], scale: NDArray[np.float64], factor: NDArray[Any]) -> NDArray[np.float64]:
+    """1/2 ln det(1 + S* N^-1 S) in nats of any S (k, d, r) and N = F F*, F = scale (k, d) times factor (k, d, d).
+
+    It is 1/2 ln (det(F F* + S S*) / det(F F*)): the sum of ln |R_ii| in the QR factorisation of S* with F* below it,
+    less ln |det F|. Each output, a column, is measured in its own power of two; then rows in decreasing order and
+    columns pivoted keep large signals from hiding small ones. Returns (k,).
+    Cost O(d^2 (d + r)) each.
+    """
+    powers = np.clip(np.frexp(np.abs(signal).max(axis=2))[1] - np.frexp(scale)[1], 0, _FARTHEST)
+    units = np.ldexp(1.0, -powers)[:, :, None]
+    rows = np.concatenate([signal * units / scale[:, :, None], factor * units], axis=2).conj().swapaxes(-1, -2)
+    rows = np.take_along_axis(rows, np.argsort(-np.abs(rows).max(axis=2), axis=1, kind="stable")[:, :, None], axis=1)
+    volume = np.log(2.0) * powers.sum(axis=1) - np.linalg.slogdet(factor)[1]
+    while rows.shape[2]:  # Householder's reflections, each on what the one before has left
+        largest = np.abs(rows).max(axis=1)
+        sizes = largest * np.linalg.norm(rows / largest[:, None], axis=1)
+        order = np.argsort(-sizes, axis=1, kind="stable")
+        volume += np.log(sizes.max(axis=1))
+        rows = np.take_along_axis(rows, order[:, None, :], axis=2)
+        mirror = rows[:, :, :1] / sizes.max(axis=1)[:, None, None]
+        first = np.abs(mirror[:, 0, 0])
+        mirror[:, 0, 0] += np.where(first > 0.0, mirror[:, 0, 0] / np.where(first > 0.0, first, 1.0), 1.0)
+        rest = rows[:, :, 1:]
+        shares = mirror.conj().swapaxes(-1, -2) @ rest / (1.0 + first)[:, None, None]
+        rows = (rest - mirror * shares)[:, 1:]
+    return np.asarray(volume)
+
+
+def _correlation(noise: NDArray[Any], scale: NDArray[np.float64]) -> NDArray[Any]:
+    """noise (k, d, d) over scale (k, d) twice, of which the product may leave the floats: powers of two come first."""
+    part, power = np.frexp(scale)
+    unit = np.ldexp(1.0, -power)
+    return np.asarray(noise * unit[:, :, None] * unit[:, None, :] / (part[:, :, None] * part[:, None, :]))
 
 
 def _factor(correlation: NDArray[Any]) -> NDArray[Any]:

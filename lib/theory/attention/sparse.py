@@ -8,6 +8,7 @@ ds_{t+k}/dh_t is a polynomial p_{0:k} in V. An empty A_tau means c_tau = 0: no a
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import chain, combinations
@@ -181,9 +182,15 @@ def attention_table(attended: Attended, t: int, k: int) -> tuple[Times, Times]:
     if len(counts) < first + k:
         raise ValueError(f"attended: times up to t + k = {first + k} are needed, got {len(counts)}")
     offsets = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-    flat = np.array(list(chain.from_iterable(rows))) if offsets[-1] else np.empty(0, dtype=np.int64)
-    if flat.dtype.kind not in "iu" or flat.ndim != 1:
-        raise ValueError(f"attended: rows of whole numbers are allowed, got {flat.flat[0]!r} of type {flat.dtype}")
+    given = list(chain.from_iterable(rows))
+    if any(kind is not int and not issubclass(kind, np.integer) for kind in set(map(type, given))):
+        wrong = [time for time in given if not _is_whole(time)]  # also a truth value among numbers, and a nested row
+        if wrong:
+            raise ValueError(f"attended: rows of whole numbers are allowed, got {wrong[0]!r} of {type(wrong[0])}")
+        given = list(map(operator.index, given))
+    flat = np.array(given) if given else np.empty(0, dtype=np.int64)
+    if flat.dtype.kind not in "iu":
+        raise ValueError(f"attended: rows of whole numbers below 2^63 are allowed, got {max(given, key=abs)}")
     owner = np.repeat(np.arange(1, len(counts) + 1), counts)
     outside = (flat < 1) | (flat > owner)
     if outside.any():
@@ -196,6 +203,14 @@ def attention_table(attended: Attended, t: int, k: int) -> tuple[Times, Times]:
         tau, time = owner[1:][twice][0], flat[1:][twice][0]
         raise ValueError(f"attended[{tau - 1}]: different times are allowed, got {time} twice")
     return offsets, flat
+
+
+def _is_whole(item: Any) -> bool:
+    try:
+        whole_number(item, "time", 0)
+    except ValueError:
+        return False
+    return True
 
 
 def _finite_number(eigenvalue: complex) -> float | complex:

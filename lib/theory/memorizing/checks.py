@@ -11,6 +11,9 @@ from scipy.sparse import csr_array, issparse
 from lib.checks import real_array
 
 Array = NDArray[np.float64]
+_KEPT = 16  # powers of two within which inputs keep a common unit, and moderate ones their own
+MIXED = 2.0**_KEPT  # ratio of units beyond which coordinates are measured in their own
+_FARTHEST = 1000  # powers of two that a unit may have, so that neither it nor its inverse leaves the floats
 
 
 def checked_data(inputs: ArrayLike, outputs: Any) -> tuple[Array, Any]:
@@ -59,6 +62,27 @@ def windows_of(sequences: Array, outputs: Any, order: int) -> tuple[Array, Any]:
     return windows[first], outputs[first]
 
 
+def column_units(columns: Array) -> Array:
+    """A power of two near the standard deviation of each column of (k, m), or near its modulus where it is constant.
+
+    Returns (m,). Columns of zeros get the largest unit of the others, 1 if there is none. Cost O(k m).
+    """
+    return np.asarray(np.ldexp(1.0, np.clip(_exponents(columns), -_FARTHEST, _FARTHEST)))
+
+
+def input_units(windows: Array) -> Array:
+    """Powers of two (m,) in which the inputs of windows (N, order, m) are neither huge nor tiny.
+
+    All equal, and 1 for moderate inputs, unless inputs differ by more than 2^16 in size: then the smaller ones have
+    units of their own. Dividing by them is exact. Cost O(N order m).
+    """
+    exponents = _exponents(windows.reshape(-1, windows.shape[2]))
+    largest = exponents.max()
+    common = _KEPT * np.rint(largest / _KEPT).astype(np.int64)
+    powers = common - _KEPT * ((largest - exponents) // _KEPT)
+    return np.asarray(np.ldexp(1.0, np.clip(powers, -_FARTHEST, _FARTHEST)))
+
+
 def float_type(dtype: DTypeLike) -> np.dtype[Any]:
     """The floating type that NumPy calls so; ValueError if it calls none so, and for half precision."""
     try:
@@ -84,6 +108,18 @@ def padded(windows: Array, outputs: Array, neurons: int, generator: np.random.Ge
     extra *= 3 * reach / np.linalg.norm(extra, axis=(1, 2), keepdims=True)
     extra *= 1 + generator.random((missing, 1, 1))  # different even where there are two directions only
     return np.concatenate([windows, centre + extra]), np.concatenate([outputs, np.zeros((missing, outputs.shape[1]))])
+
+
+def _exponents(columns: Array) -> NDArray[np.int64]:
+    """log2 of the units of `column_units`, without squares that leave the floats."""
+    largest = np.abs(columns).max(axis=0)
+    exponents: NDArray[np.int64] = np.frexp(largest)[1].astype(np.int64)
+    scaled = np.ldexp(columns, -exponents)
+    deviations = (scaled - scaled[0]).std(axis=0)
+    sizes = np.where(deviations > 0, deviations, np.abs(scaled[0]))
+    exponents += np.rint(np.log2(np.where(largest > 0, sizes, 1.0))).astype(np.int64)
+    exponents[largest == 0] = exponents[largest > 0].max() if np.any(largest > 0) else 0
+    return exponents
 
 
 def _groups(windows: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.sparse import csr_array, diags_array, issparse
 
 from lib.checks import generator, real_array, whole_number
-from lib.theory.memorizing.checks import checked_data, float_type, padded, windows_of
-from lib.theory.memorizing.transition import Transition, fitted_transition, generic_transition, projection
+from lib.theory.memorizing.checks import checked_data, float_type, input_units, padded, windows_of
+from lib.theory.memorizing.transition import distinct_transition
 from lib.theory.memorizing.weights import (
     gap_order,
     natural_order,
@@ -26,14 +26,13 @@ from lib.theory.memorizing.weights import (
     sorted_transition,
     triangular_weights,
 )
-from lib.theory.memorizing.winner import NotACorner, separators
+from lib.theory.memorizing.winner import NotACorner, one_hot_transition
 
 Method = Literal["auto", "paper", "gap", "sorted", "winner_take_all", "shift_register"]
 Array = NDArray[Any]
-_DRAWS = 20  # of generic weights, until all coordinates differ
 _TRIED, _TRIED_ALL = 256, 2048  # sequences on which one-hot features are tried
-_CLOSEST = 1e-12  # spreads of a coordinate, between its two closest values
 _ROWS = 1024  # sequences that are read at once
+_MOST_FOR_GAP = 2000  # sequences for which "auto" takes it
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +156,7 @@ def memorizing_ssm(
 
     - "paper": Lemma A.3 (generic A and B) and Lemma A.4 (biases neuron by neuron). Right, and ill-conditioned: with
       standard normal sequences of n = m = 3 outputs of variance 1 are off by 1e-7 to 1e-2 at N = 300 and by 1e-5 to
-      1e4 at N = 500, half of the time by more than 0.05, in float64. Nothing is raised; the network's `residual` says
-      how far.
+      1e4 at N = 500, half of the time by more than 0.05, in float64.
     - "gap": the same weights; the neuron with the widest gap comes next. Cost O(N^2 (ln N + order m + p)), as "paper".
     - "sorted": nearly all neurons read one line; C by divided differences in float64, by back substitution in other
       types. Cost O(N (order m + p)), or O(N^2 (order m + p)), after a search for the line; the condition grows about
@@ -169,7 +167,10 @@ def memorizing_ssm(
     - "shift_register": one-hot but for (order - 1) m neurons that hold the last inputs. Powers of A are exact zeros
       even in floating point. Windows have to be corners, and their last order - 1 inputs have to span their space.
     - "auto": "winner_take_all" where the windows are corners, else "gap", and "sorted" for more than 2000 sequences.
+      Where rounding hides the corners, that of "gap" and "sorted" with the smaller residual.
 
+    Of no method is anything raised where weights are inaccurate: the network's `residual` says by how much. The unit of
+    the inputs does not matter: they are divided by powers of two, and B with them.
     For "paper", "gap", "sorted" and "shift_register" A^order is zero and not just small: entries of A are dyadic
     fractions. For "paper" and "gap" below float64 that is true of left @ right, which the recurrence uses, and not of
     the property `A`, which rounds their product. For "winner_take_all" it is zero up to rounding. hidden_size: N
@@ -179,7 +180,7 @@ def memorizing_ssm(
     Raises ValueError for fewer neurons than `order` (a nilpotent matrix of size h has A^h = 0 already, so no more than
     h inputs count: N = 2 sequences of n = 3 that differ in the oldest input alone cannot be told apart), equal
     sequences, equal windows with different outputs, numbers that are not finite, shapes that do not fit, an unknown
-    method, or windows that the method cannot separate.
+    method, windows that the method cannot separate, or weights that this type cannot hold.
     """
     if method not in get_args(Method):
         raise ValueError(f"method: one of {', '.join(get_args(Method))} is allowed, got {method!r}")
@@ -195,14 +196,25 @@ def memorizing_ssm(
         )
     if issparse(wanted) and method not in ("auto", "winner_take_all"):
         raise ValueError(f"outputs: sparse ones need method 'winner_take_all', got {method!r}")
-    if method == "auto":
+    if method != "auto":
+        return _build(method, windows, wanted, neurons, order, kind, random)
+    try:
+        return _build("winner_take_all", windows, wanted, neurons, order, kind, random)
+    except ValueError as error:
+        if issparse(wanted):
+            raise
+        problem = error
+    found: list[MemorizingSSM] = []
+    for name in ("gap", "sorted") if neurons <= _MOST_FOR_GAP else ("sorted",):
         try:
-            return _build("winner_take_all", windows, wanted, neurons, order, kind, random)
-        except NotACorner:
-            if issparse(wanted):
-                raise
-            method = "gap" if neurons <= 2000 else "sorted"
-    return _build(method, windows, wanted, neurons, order, kind, random)
+            found.append(_build(name, windows, wanted, neurons, order, kind, random))
+        except ValueError as error:
+            problem = error
+        if found and isinstance(problem, NotACorner):
+            break
+    if not found:
+        raise problem
+    return found[0] if len(found) == 1 else min(found, key=lambda model: model.residual)
 
 
 def _build(
@@ -214,22 +226,51 @@ def _build(
     dtype: np.dtype[Any],
     random: np.random.Generator,
 ) -> MemorizingSSM:
-    """windows (N, up to order, m) in time order, outputs (N, p)."""
+    """`_built`, with errors that name the method; ValueError for weights that are not finite."""
+    try:
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            model = _built(method, windows, wanted, neurons, order, dtype, random)
+    except NotACorner as error:
+        raise NotACorner(error.window, error.others, method) from error
+    except np.linalg.LinAlgError as error:
+        allowed = f"windows that differ by more than rounding in {dtype}"
+        raise ValueError(f"{method}: {allowed} are allowed, got {error}") from error
+    output = model.C.data if issparse(model.C) else model.C
+    if not all(np.all(np.isfinite(a)) for a in (model.left, model.right, model.B, model.b, output, model.windows)):
+        reasons = "windows are too close to each other, or inputs or outputs too far from 1"
+        raise ValueError(f"{method}: weights in the range of {dtype} are allowed, got others; {reasons}")
+    return model
+
+
+def _built(
+    method: str,
+    windows: Array,
+    wanted: Any,
+    neurons: int,
+    order: int,
+    dtype: np.dtype[Any],
+    random: np.random.Generator,
+) -> MemorizingSSM:
+    """windows (N, up to order, m) in time order, outputs (N, p). In here windows are measured in `units`."""
+    units = input_units(windows)
+    windows = windows / units
     if method in ("paper", "gap", "sorted"):
         windows, wanted = padded(windows, wanted, neurons, random)
     latest_first = windows[:, ::-1]
     width = windows.shape[1] * windows.shape[2]
     if method in ("paper", "gap"):
-        found, hidden = _distinct(windows, random)
+        found, hidden = distinct_transition(windows, random)
         b, rows, columns = (natural_order if method == "paper" else gap_order)(hidden)
     elif method == "sorted":
         found, b, rows, columns = sorted_transition(latest_first, random)
     elif method == "winner_take_all":
-        found, b = _one_hot(latest_first, neurons, random)
+        found, b = one_hot_transition(latest_first, neurons, random)
     else:
         found, b, rows, columns = register_transition(latest_first, neurons)
     empty = csr_array((0, 0)) if issparse(wanted) else np.zeros((0, 0))
-    rounded = MemorizingSSM(found.left, found.right, found.B, b, empty, order, method, windows, wanted).astype(dtype)
+    read = found.B / units
+    windows = windows * units
+    rounded = MemorizingSSM(found.left, found.right, read, b, empty, order, method, windows, wanted).astype(dtype)
     if method == "winner_take_all":
         weights = _one_hot_weights(rounded, wanted, random)
     elif method == "sorted" and dtype == np.float64:
@@ -244,42 +285,6 @@ def _build(
     return replace(rounded, C=weights.T.astype(dtype))
 
 
-def _distinct(windows: Array, random: np.random.Generator) -> tuple[Transition, Array]:
-    """Generic weights for which no two sequences agree in any coordinate, and the hidden states (Lemma A.3)."""
-    count, order, inputs = windows.shape
-    for draw in range(_DRAWS):
-        # finer weights if coarse ones let values coincide
-        found = generic_transition(count, order, inputs, random, fine=draw >= _DRAWS // 2)
-        hidden = found.hidden(windows)
-        closest = np.diff(np.sort(hidden, axis=0), axis=0).min(axis=0, initial=np.inf)
-        if np.all(closest > _CLOSEST * hidden.std(axis=0)) or count == 1:
-            return found, hidden
-    raise ValueError(
-        f"inputs: sequences that differ by more than rounding are allowed; {_DRAWS} draws of generic weights left two "
-        f"of them within {_CLOSEST} spreads of each other in some coordinate"
-    )
-
-
-def _one_hot(latest_first: Array, neurons: int, random: np.random.Generator) -> tuple[Transition, Array]:
-    """Winner-take-all weights and biases; inputs are projected if there are too few neurons to read all of them."""
-    count, order, inputs = latest_first.shape
-    width, spare = min(inputs, max(1, neurons // order)), neurons - count
-    for attempt in range(1 if width == inputs else _DRAWS):
-        read = np.eye(inputs) if width == inputs else projection(width, inputs, random)
-        seen = latest_first @ read.T
-        try:
-            functionals, thresholds = separators(seen)
-        except NotACorner:
-            if attempt == _DRAWS - 1 or width == inputs:
-                raise
-            continue
-        more = (0, spare), (0, 0), (0, 0)
-        functionals, seen = np.pad(functionals.reshape(seen.shape), more), np.pad(seen, more, "edge")
-        thresholds = np.pad(thresholds, (0, spare), constant_values=1.0)  # 0 . window - 1 < 0: silent
-        return fitted_transition(functionals, thresholds, seen, read, random)
-    raise AssertionError
-
-
 def _one_hot_weights(model: MemorizingSSM, wanted: Any, random: np.random.Generator) -> Any:
     """C^T: the outputs themselves, divided by what the neurons show for their own sequence (1, up to rounding).
 
@@ -292,8 +297,10 @@ def _one_hot_weights(model: MemorizingSSM, wanted: Any, random: np.random.Genera
         features = model.features(model.windows[rows])
         shown[rows] = features[np.arange(len(rows)), rows]
         if np.count_nonzero(features) != len(rows) or not np.all(shown[rows] > 0):
+            wider = "float64 or " if model.dtype.itemsize < 8 else ""
             raise ValueError(
-                f"winner_take_all: windows too close to separate them in {model.dtype}; try float64 or method 'gap'"
+                f"winner_take_all: windows too close to separate them in {model.dtype}; "
+                f"try {wider}methods 'gap' and 'sorted'"
             )
     if issparse(wanted):
         weights = csr_array(diags_array(1 / shown) @ wanted)

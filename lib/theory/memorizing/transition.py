@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 READ_BITS, WRITE_BITS = 8, 16  # behind the point: few enough that A and its powers are exact in float64
 FINE_READ_BITS, FINE_WRITE_BITS = 16, 30  # A is exact, its powers are rounded where they are computed
+_DRAWS = 20  # of generic weights, until all coordinates differ
+_CLOSEST = 1e-12  # spreads of a coordinate, between its two closest values
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,26 @@ def generic_transition(
     readers = np.zeros((d, neurons))
     readers[:, :d] = np.eye(d) - 0.5 * w
     return transition(functionals.reshape(neurons, order, width), readers, projection(width, inputs, generator))
+
+
+def distinct_transition(windows: Array, generator: np.random.Generator) -> tuple[Transition, Array]:
+    """Generic weights for which no two sequences agree in any coordinate, and the hidden states (Lemma A.3).
+
+    windows (N, order, m), in time order. Raises ValueError if 20 draws leave two together. Cost O(N^2 (order m + ln N))
+    a draw.
+    """
+    count, order, inputs = windows.shape
+    for draw in range(_DRAWS):
+        # finer weights if coarse ones let values coincide
+        found = generic_transition(count, order, inputs, generator, fine=draw >= _DRAWS // 2)
+        hidden = found.hidden(windows)
+        closest = np.diff(np.sort(hidden, axis=0), axis=0).min(axis=0, initial=np.inf)
+        if np.all(closest > _CLOSEST * hidden.std(axis=0)) or count == 1:
+            return found, hidden
+    raise ValueError(
+        f"inputs: sequences that differ by more than rounding are allowed; {_DRAWS} draws of generic weights left two "
+        f"of them within {_CLOSEST} spreads of each other in some coordinate"
+    )
 
 
 def shared_transition(neurons: int, weights: Array, scale: float, direction: Array) -> Transition:

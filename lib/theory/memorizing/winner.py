@@ -16,18 +16,22 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.spatial import cKDTree
 
+from lib.theory.memorizing.checks import MIXED, column_units
+from lib.theory.memorizing.transition import Transition, fitted_transition, projection
+
 Array = NDArray[np.float64]
 _SMALLEST_MARGIN = 1e-9  # of a functional's range: below, a threshold cannot be told from rounding
+_DRAWS = 20  # of a projection, until all windows are corners
 _BLOCK = 1024  # rows of the table of scores that are held at once
 
 
 class NotACorner(ValueError):
     """A window that lies in the convex hull of the others: nothing linear singles it out."""
 
-    def __init__(self, window: int, others: tuple[int, ...]) -> None:
+    def __init__(self, window: int, others: tuple[int, ...], method: str = "winner_take_all") -> None:
         self.window, self.others = window, others
         super().__init__(
-            f"winner_take_all: sequence {window} lies in the convex hull of sequences {', '.join(map(str, others))}, "
+            f"{method}: sequence {window} lies in the convex hull of sequences {', '.join(map(str, others))}, "
             "so no linear functional singles it out; methods 'gap' and 'sorted' need no corners"
         )
 
@@ -36,8 +40,11 @@ def separators(windows: Array) -> tuple[Array, Array]:
     """Functionals (N, d) and thresholds (N,) with functional . v - threshold = 1 at the own window, <= -1 elsewhere.
 
     windows (N, order, width), different; d = order * width. Tries the window itself, seen from the origin, the mean and
-    the middle, which is right on spheres, then the largest margin by linear programming. Raises NotACorner (a
-    ValueError). Cost O(N^2 d), and one linear program for each window that needs it; far less for `_on_spheres`.
+    the middle, which is right on spheres, then the largest margin by linear programming. Corners are corners in any
+    units: coordinates that differ by more than 2^16 are measured in units of their own, powers of two near their
+    standard deviations, and no window is refused without a linear program in such units. Raises NotACorner (a
+    ValueError). Cost O(N^2 d), and one or two linear programs for each window that needs them; far less for
+    `_on_spheres`.
     """
     count, order, width = windows.shape
     windows = windows.reshape(count, -1)
@@ -46,6 +53,9 @@ def separators(windows: Array) -> tuple[Array, Array]:
     closest = _on_spheres(windows.reshape(count, order, width))
     if closest > _SMALLEST_MARGIN:
         return windows * (2 / closest), (2 * np.sum(windows**2, axis=1) / closest) - 1
+    finest = column_units(windows)
+    units = finest if finest.max() / finest.min() > MIXED else np.ones_like(finest)
+    windows, finest = windows / units, finest / units
     best, margins = windows.copy(), np.full(count, -np.inf)
     middle = (windows.max(axis=0) + windows.min(axis=0)) / 2
     for centre in (np.zeros(windows.shape[1]), windows.mean(axis=0), middle):
@@ -55,10 +65,37 @@ def separators(windows: Array) -> tuple[Array, Array]:
         better = margin > margins
         best[better], margins[better] = functionals[better], margin[better]
     for window in np.flatnonzero(margins < _SMALLEST_MARGIN):
-        best[window] = _largest_margin(windows, int(window))
+        try:
+            best[window] = _largest_margin(windows, int(window))
+        except NotACorner:
+            best[window] = _largest_margin(windows / finest, int(window)) / finest
     own, second, _ = _own_and_second(best, windows)
     scale = 2 / (own - second)
-    return best * scale[:, None], scale * (own + second) / 2
+    return best * scale[:, None] / units, scale * (own + second) / 2
+
+
+def one_hot_transition(latest_first: Array, neurons: int, generator: np.random.Generator) -> tuple[Transition, Array]:
+    """Winner-take-all weights and biases; inputs are projected if there are too few neurons to read all of them.
+
+    latest_first (N, order, m); neurons >= N, those beyond N silent. Returns a transition and biases b (neurons,).
+    Raises NotACorner. Cost as `separators`, up to 20 times where inputs are projected.
+    """
+    count, order, inputs = latest_first.shape
+    width, spare = min(inputs, max(1, neurons // order)), neurons - count
+    for attempt in range(1 if width == inputs else _DRAWS):
+        read = np.eye(inputs) if width == inputs else projection(width, inputs, generator)
+        seen = latest_first @ read.T
+        try:
+            functionals, thresholds = separators(seen)
+        except NotACorner:
+            if attempt == _DRAWS - 1 or width == inputs:
+                raise
+            continue
+        more = (0, spare), (0, 0), (0, 0)
+        functionals, seen = np.pad(functionals.reshape(seen.shape), more), np.pad(seen, more, "edge")
+        thresholds = np.pad(thresholds, (0, spare), constant_values=1.0)  # 0 . window - 1 < 0: silent
+        return fitted_transition(functionals, thresholds, seen, read, generator)
+    raise AssertionError
 
 
 def _on_spheres(windows: Array) -> float:

@@ -28,7 +28,8 @@ def image_record(architecture: str, last: float, seed: int = 0, *, top: float | 
 
 def text_record(architecture: str, bits: float, seed: int = 0, *, top: float | None = None, **changes: Any) -> Any:
     """A record whose network needs so many bits per character."""
-    chosen = characters.Parameters(architecture=architecture, fit={"learning_rate": 0.002}, **changes)
+    fit = {"learning_rate": 0.002, **changes.pop("fit", {})}
+    chosen = characters.Parameters(architecture=architecture, fit=fit, **changes)
     result: dict[str, Any] = {"bits": bits, "floors": FLOORS, "updates": 4000, "vocabulary": 90}
     return _record(chosen, seed, result, top)
 

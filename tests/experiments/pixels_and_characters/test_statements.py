@@ -79,6 +79,21 @@ def test_a_network_has_to_be_below_the_trigrams_in_every_seed(recorded):
     assert statements.judge_counts([]) == statements.judge_counts(character_runs(below[:2])) == "undecided"
 
 
+def test_texts_read_as_printed_are_more_than_reduced(recorded):
+    printed = {"corpus": "ptb", "width": 1024, "embedding": 200, "window": 150}
+    fit = {"batch": 128, "epochs": 100, "learning_rate": 0.0003, "clip": None}
+    for change, found in (
+        ({}, "holds"), ({"clip": 1.0}, "reduced"), ({"epochs": 1}, "reduced"),
+        ({"batch": 32}, "reduced"), ({"learning_rate": 0.01}, "reduced"),
+    ):  # fmt: skip
+        runs = [text_record("rel_rnn", 2.3 + seed / 100, seed, **printed, fit=fit | change) for seed in range(3)]
+        statements.judge_counts(character_runs(runs))
+        assert recorded["RelRNN below trigram counts"].outcome == found
+    short = [text_record("rel_rnn", 2.3, seed, **(printed | {"window": 100}), fit=fit) for seed in range(3)]
+    statements.judge_counts(character_runs(short))
+    assert recorded["RelRNN below trigram counts"].outcome == "reduced"
+
+
 def test_a_network_that_forgets_is_not_the_network(recorded):
     """The control sees one character, as a bigram table does: it must not pass, neither as itself nor in the place."""
     forgetful = [text_record("rel_rnn", 2.3, seed, memory="steps") for seed in range(3)]

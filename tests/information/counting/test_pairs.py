@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+import warnings
 from collections import Counter
 
 import mpmath
@@ -68,7 +70,7 @@ def test_all_kernels_equal_the_loop_over_pairs(rows: Symbols, data: st.DataObjec
 def test_bit_planes_count_every_pair(rows: Symbols, data: st.DataObject) -> None:
     known = relabel(rows)
     lags = np.array(sorted(data.draw(st.sets(st.integers(0, rows.shape[1] - 1), min_size=1, max_size=8))))
-    tables = BitCounts(known.symbols, known.size, int(lags.max())).tables(lags)
+    tables = BitCounts(known.symbols, known.size).tables(lags)
     for lag, table in zip(lags, tables, strict=True):
         pairs = pairs_by_loop(known.symbols.astype(np.int64), int(lag))
         assert table.tolist() == [[pairs[a, b] for b in range(known.size)] for a in range(known.size)]
@@ -78,7 +80,7 @@ def test_bit_planes_count_every_pair(rows: Symbols, data: st.DataObject) -> None
 def test_bits_at_every_border_of_a_word(length: int) -> None:
     bits = np.random.default_rng(length).integers(0, 2, (3, length))
     lags = np.array([lag for lag in (0, 1, 62, 63, 64, 65, 126, 127, 128, 129, length - 1) if lag < length])
-    tables = BitCounts(bits.astype(np.uint8), 2, int(lags.max())).tables(lags)
+    tables = BitCounts(bits.astype(np.uint8), 2).tables(lags)
     for lag, table in zip(lags, tables, strict=True):
         assert table[1, 1] == np.sum(bits[:, : length - lag] * bits[:, lag:])
         assert table.sum() == 3 * (length - lag)
@@ -202,12 +204,40 @@ def test_threads_and_blocks_change_nothing(kernel: str, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("size", "pairs", "kernel"),
-    [(1, 10, "bits"), (2, 10**7, "bits"), (100, 10**7, "dense"), (386, 2 * 10**6, "dense"), (1000, 1000, "sparse"),
-     (33_000, 2 * 10**6, "sparse"), (10**6, 10**8, "sparse")],
+    ("size", "pairs", "length", "kernel"),
+    [(1, 10, 10, "bits"), (2, 10**7, 10**7, "bits"), (8, 10**7, 10**7, "bits"), (2, 10**7, 32, "bits"),
+     (8, 10**7, 64, "bits"), (8, 10**7, 65, "dense"), (4, 10**7, 20, "dense"), (2, 10**7, 2, "dense"),
+     (9, 10**7, 10**7, "dense"), (100, 10**7, 10**7, "dense"), (386, 2 * 10**6, 1000, "dense"),
+     (1000, 1000, 1000, "sparse"), (33_000, 2 * 10**6, 10**6, "sparse"), (10**6, 10**8, 10**8, "sparse")],
 )  # fmt: skip
-def test_kernels_are_chosen_by_the_size_of_the_table(size: int, pairs: int, kernel: str) -> None:
-    assert choose_kernel(size, pairs) == kernel
+def test_kernels_are_chosen_by_the_size_of_the_table_and_the_length_of_a_row(
+    size: int, pairs: int, length: int, kernel: str
+) -> None:
+    assert choose_kernel(size, pairs, length) == kernel
+
+
+@pytest.mark.parametrize("size", range(1, 9))
+@pytest.mark.parametrize("length", [1, 2, 15, 16, 63, 64, 65, 100, 129, 1000])
+def test_bits_never_pass_over_many_more_words_than_there_are_pairs(size: int, length: int) -> None:
+    """Bits of the padding count too: size^2 passes over whole words against one over the symbols of a row."""
+    chosen = choose_kernel(size, 10**6 * length, length)
+    assert chosen == "dense" or size**2 * -(-length // 64) <= 1.25 * length
+    if size <= 2 and length >= 16:
+        assert chosen == "bits"
+
+
+@pytest.mark.parametrize("size", [1, 2, 8])
+def test_bits_take_as_much_memory_for_a_far_lag_as_for_a_near_one(size: int) -> None:
+    """Planes and one count per word; a count for every column of a far lag would be eight times the symbols."""
+    known = relabel(np.random.default_rng(0).integers(0, size, (1, 200_000)))
+    peaks = []
+    for lags in ([1, 2, 3], [1, 2, 3], [1, 199_999, 100_000]):  # compiled by the first
+        tracemalloc.start()
+        pair_sums(known, np.array(lags), ESTIMATORS["plugin"], kernel="bits", workers=1, progress=False)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[2] < 1.1 * peaks[1] + 10_000
+    assert peaks[2] < 200_000 * (2 + size / 4) + 100_000
 
 
 def test_memory_of_a_large_vocabulary_does_not_grow_with_its_square() -> None:
@@ -287,3 +317,11 @@ def test_whole_floats_are_accepted_as_symbols() -> None:
     assert np.array_equal(
         auto_mutual_information(symbols.astype(float), [1.0, 3.0]), auto_mutual_information(symbols, [1, 3])
     )
+
+
+def test_symbols_of_half_precision_are_counted_without_a_warning() -> None:
+    symbols = np.random.default_rng(0).integers(-5, 5, 200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = auto_mutual_information(symbols.astype(np.float16), [1, 3])
+    assert np.array_equal(found, auto_mutual_information(symbols, [1, 3]))

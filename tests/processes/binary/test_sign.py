@@ -129,3 +129,8 @@ def test_tensors_are_numbers_and_what_is_no_real_number_is_refused(law: Any) -> 
             law(bad)
     with pytest.raises(ValueError, match="got None"):
         law(None)
+
+
+def test_no_information_is_no_correlation_of_either_sign() -> None:
+    for zero in (0.0, -0.0):
+        assert sign_correlation(zero) == 0.0 and not np.signbit(sign_correlation(zero))

@@ -153,6 +153,15 @@ def test_other_sizes_are_refused(kind, sizes, message):
         kind(**sizes)
 
 
+@pytest.mark.parametrize(("kind", "most"), [(CopyTask, 2**63 - 2), (DenoiseTask, 2**63 - 3)])
+def test_as_many_symbols_as_integers_can_write(kind, most):
+    inputs, targets = kind(1, symbols=most, recall=3).sample(20, 0)
+    assert inputs.max() == 2**63 - 1 > targets.max() > 2**61 and inputs.min() == 0
+    for more in (most + 1, 2**63, 2**70):
+        with pytest.raises(ValueError, match=rf"symbols: at most 2\^63 - {2**63 - most} are allowed, got {more}"):
+            kind(1, symbols=more)
+
+
 def test_what_is_no_input_has_no_symbol_times():
     task = CopyTask(5)
     inputs, targets = task.sample(2, 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -164,3 +166,22 @@ def test_arrays_of_wrong_shape_or_content_are_refused() -> None:
     for dtype in ("float16", int, None, "number"):
         with pytest.raises(ValueError, match="dtype"):
             law.sample(1, seed=0, dtype=dtype)
+
+
+@pytest.mark.parametrize(("dtype", "largest"), [(np.float64, 1e100), (np.float32, 1e25)])
+def test_values_are_allowed_up_to_where_their_densities_are_finite(dtype: type, largest: float) -> None:
+    """Means are linear in the values, whatever their size; log densities fall with their square."""
+    law = HierarchicalGaussian(4)
+    x = np.sign(law.sample(3, seed=0)).astype(dtype)
+    size = dtype(largest) / 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.allclose(law.conditionals(size * x)[0] / size, law.conditionals(x)[0], rtol=1e-4, atol=1e-4)
+        density, shift = law.log_density(size * x), law.log_density(0 * x)
+        assert np.allclose((density - shift) / float(size) ** 2, law.log_density(x) - shift, rtol=1e-3)
+        for wrong in (1e3 * size * x, np.finfo(dtype).max * x):
+            for method in (law.conditionals, law.log_density):
+                with pytest.raises(
+                    ValueError, match=rf"x: finite values up to 1e\+{np.log10(largest):.0f} are allowed"
+                ):
+                    method(wrong)

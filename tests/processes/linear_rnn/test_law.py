@@ -12,6 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lib.processes.linear_rnn.information import information_of
 from lib.processes.linear_rnn.law import LinearRNN
 from lib.report import claims
 from lib.theory import linear_rnn as theory
@@ -602,3 +603,48 @@ def test_a_singular_start_of_two_outputs_hides_a_faster_mode_from_h_0_zero():
     start[2:, 2:] += 0.01 * np.eye(2)  # a little of all, and it is kept
     near, far = LinearRNN(*weights, initial=start).mutual_information([20, 30])
     assert far == pytest.approx(near, rel=0.1) and far > 1e-3
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("initial", ["origin", "eye"])
+def test_information_is_finite_where_its_squared_correlations_are_not(d: int, initial: str) -> None:
+    """Correlations over noise reach 1e155 at lag 2, and their square leaves the floats."""
+    start = 1e-290 * np.eye(2 * d) if initial == "eye" else initial
+    gains = np.array([[1e10, 3e9], [2e9, 1e10]])[:d, :d]
+    system = LinearRNN(gains, 0.5 * np.eye(d), np.eye(d) + 0.2 * np.eye(d)[::-1] * (d > 1), 1e-290, start)
+    lags = [2, 3, 5]
+    exact = np.array([float(value) for value in precise_information(system, lags, digits=900)])
+    assert exact.max() > (350 if initial == "origin" else 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.allclose(system.mutual_information(lags), exact, rtol=1e-7 if d > 1 else 1e-13, atol=0)
+
+
+@pytest.mark.parametrize("size", [-100, -3, 0, 2, 5, 20, 160])
+@pytest.mark.parametrize(("d", "r"), [(1, 1), (1, 3), (2, 1), (2, 2), (3, 2), (2, 3)])
+def test_information_of_a_whitened_signal_keeps_its_digits_whether_large_or_small(d: int, r: int, size: int) -> None:
+    """1/2 ln det(1 + S* N^-1 S) in many digits; rows of S are up to twenty powers of ten apart."""
+    random = np.random.default_rng(d + 10 * r)
+    signals = 10.0 ** (size - 10 * np.arange(d)[:, None]) * random.standard_normal((4, d, r))
+    roots = 0.4 * random.standard_normal((4, d, d)) + 2 * np.eye(d)
+    noises = np.einsum("kij,klj->kil", roots, roots)
+    exact = []
+    with mpmath.workdps(900):
+        for signal, noise in zip(signals, noises, strict=True):
+            S, N = mpmath.matrix(signal.tolist()), mpmath.matrix(noise.tolist())
+            exact.append(float(mpmath.log(mpmath.det(mpmath.eye(r) + S.T * mpmath.inverse(N) * S)) / 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = information_of(signals, noises)
+    assert np.allclose(found, exact, rtol=1e-12, atol=0)
+    assert np.allclose(information_of(signals.astype(complex), noises.astype(complex)), exact, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_noise_that_has_left_the_floats_leaves_no_information_behind(d: int) -> None:
+    noise = np.stack([np.eye(d), 0.0 * np.eye(d), np.eye(d)])
+    noise[1, 0, 0] = d - 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = information_of(np.ones((3, d, 1)), noise)
+    assert np.isnan(found[1]) and np.allclose(found[[0, 2]], 0.5 * np.log1p(d), rtol=1e-14)

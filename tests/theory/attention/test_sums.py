@@ -279,3 +279,15 @@ def test_the_leading_coefficient_of_the_remainder_follows_from_the_generating_fu
 def test_cells_outside_of_the_table_are_refused(call: Callable[[], object], word: str) -> None:
     with pytest.raises(ValueError, match=word):
         call()
+
+
+def test_below_two_steps_the_remainder_of_lemma_12_is_smaller_than_any_constant_over_T() -> None:
+    table = AttentionSums(3, 200, 2)
+    for k in (10, 200):
+        last = 3 + k
+        exact = [table.chi(k, s) - table.chi_bounds(k, s)[0] for s in range(3)]
+        assert exact[:2] == [0, Fraction(1, last * (last - 1))]
+    scaled = [float(value * last) for value in exact]
+    claims.check("kerg-lemma10-12", scaled[:2], at_least=0.01, outcome="false", erratum=25, note="survives")
+    with pytest.raises(claims.ClaimFailed):  # at s = 2 it is of that order
+        claims.check("kerg-lemma10-12", scaled[2:], at_least=0.01, outcome="false", erratum=25, note="survives")

@@ -464,3 +464,34 @@ def test_moving_weights_may_be_left_out_near_equal_weights_and_not_elsewhere(set
         claims.check("kerg-remark8", sharp[told] / small[told], 1000.0, 0.1, relative=True)
     with pytest.raises(claims.ClaimFailed):
         claims.check("kerg-remark8", small.max(), at_least=0.1)
+
+
+def test_weights_that_are_equal_may_still_move():
+    """h_1 = (1, 0) and h_2 = (-1, 0), both with the score 0 = c tanh of the second unit; s_2 = h_2 + c_2, V = 0."""
+    network = AttentiveRNN(1, 2, activation="linear").double()
+    added = {}
+    for gain in (0.0, 1.0, 10.0):
+        with torch.no_grad():
+            for name, parameter in network.named_parameters():
+                parameter.zero_()
+                if name == "U_a":
+                    parameter[0, 1] = 1.0
+                if name == "v_a":
+                    parameter[0] = gain
+        both = torch.tensor([[1.0, 0.0], [-1.0, 0.0]], dtype=torch.float64)
+
+        def looks(h_1, both=both):
+            states = torch.stack([h_1, both[1]])
+            weights = torch.softmax(torch.tanh(states @ network.U_a.T) @ network.v_a, dim=0)
+            return both[1] + weights @ states
+
+        added[gain] = torch.autograd.functional.jacobian(looks, both[0]).detach().numpy() - np.eye(2) / 2
+        assert np.allclose(added[gain], [[0, gain / 2], [0, 0]], atol=1e-15)
+    sizes = [np.linalg.norm(added[gain]) for gain in (1.0, 10.0)]
+    claims.check("kerg-remark8", sizes, at_most=0.1, outcome="differs", remark=True, note="they do not")
+    with pytest.raises(claims.ClaimFailed):  # scores that do not depend on the states
+        claims.check(
+            "kerg-remark8", np.linalg.norm(added[0.0]), at_most=0.1, outcome="differs", remark=True, note="they do not"
+        )
+    with pytest.raises(claims.ClaimFailed):
+        claims.check("kerg-remark8", sizes, at_most=0.1)

@@ -402,3 +402,105 @@ def test_inputs_that_are_not_finite_have_no_states() -> None:
     for wrong in (np.nan, np.inf):
         with pytest.raises(ValueError, match="inputs: finite"):
             memorizing_ssm(inputs, outputs, 2).hidden(inputs * wrong)
+
+
+@pytest.mark.parametrize("spread", [7, 33, 100])
+def test_corners_are_corners_in_any_units(spread: int) -> None:
+    """Columns scaled by powers of two, up to 2^200 apart: the same windows are singled out, or the same one is not."""
+    random = np.random.default_rng(spread)
+    for draw in range(20):
+        windows = random.standard_normal((12, 3, 2 + draw % 3))
+        windows[:, 0, 1] = 3.0  # a constant has no spread
+        alternating = np.where(np.indices(windows.shape[1:]).sum(axis=0) % 2, 2.0**spread, 2.0**-spread)
+        for scale in (alternating, 2.0 ** random.integers(-spread, spread + 1, windows.shape[1:])):
+            try:
+                separators(windows)
+            except NotACorner as inside:
+                with pytest.raises(NotACorner) as refused:
+                    separators(windows * scale)
+                assert refused.value.window == inside.window
+                continue
+            functionals, thresholds = separators(windows * scale)
+            scores = (windows * scale).reshape(12, -1) @ functionals.T - thresholds
+            assert np.allclose(np.diag(scores), 1, atol=1e-9)
+            np.fill_diagonal(scores, -1)
+            assert scores.max() <= -1 + 1e-9
+
+
+@pytest.mark.parametrize("method", ["auto", "winner_take_all", "shift_register", "gap", "sorted", "paper"])
+@pytest.mark.parametrize("ratio", [1e3, 1e10, 1e-16])
+def test_inputs_in_mixed_units_are_memorised(method: str, ratio: float) -> None:
+    inputs, outputs = data(12, 3, 2)
+    model = memorizing_ssm(inputs * [1.0, ratio], outputs, 3, method)
+    assert model.residual < 1e-12 * max(1.0, model.condition)
+    assert model.method == ("winner_take_all" if method == "auto" else method)
+
+
+@pytest.mark.parametrize("method", [*ANY_DATA, "winner_take_all", "shift_register"])
+@pytest.mark.parametrize("unit", [1e-300, 1e-170, 1e-155, 1e155, 1e200, 1e306])
+def test_tiny_and_huge_inputs_are_memorised_as_well(method: str, unit: float) -> None:
+    inputs, outputs = data(12, 3, 2)
+    for neurons in (12, 14):
+        model, plain = (memorizing_ssm(x, outputs, 3, method, hidden_size=neurons) for x in (unit * inputs, inputs))
+        assert np.abs(model(unit * inputs) - outputs).max() < 1e-11
+        assert 0.01 < model.condition / plain.condition < 100
+    # moderate inputs are taken as they are, so that no weight of theirs depends on a unit
+    for power in (16, -160, 320):
+        moved = memorizing_ssm(2.0**power * inputs, outputs, 3, method)
+        plain = memorizing_ssm(inputs, outputs, 3, method)
+        assert np.array_equal(moved.B * 2.0**power, plain.B)
+        assert all(np.array_equal(getattr(moved, name), getattr(plain, name)) for name in ("left", "right", "b", "C"))
+
+
+def test_windows_too_close_for_one_hot_features_are_memorised_otherwise() -> None:
+    close = np.array([[[1.0]], [[1 + 3e-16]]])
+    model = memorizing_ssm(close, [[1.0], [2.0]], 1)
+    assert (model.method, model.residual) in [("gap", 0.0), ("sorted", 0.0)]
+    with pytest.raises(ValueError, match="close to separate them in float64; try methods 'gap' and 'sorted'"):
+        memorizing_ssm(close, [[1.0], [2.0]], 1, "winner_take_all")
+    close = 1 + 1e-7 * data(3, 1, 2)[0]
+    with pytest.raises(ValueError, match="close to separate them in float32; try float64 or methods 'gap'"):
+        memorizing_ssm(close, np.eye(3), 1, "winner_take_all", dtype=np.float32)
+    with pytest.raises(ValueError, match="close to separate them in float32"):  # sparse outputs have no other way
+        memorizing_ssm(close, csr_array(np.eye(3)), 1, dtype=np.float32)
+
+
+def test_of_two_ways_out_the_better_one_is_kept() -> None:
+    """Windows that differ by few roundings of float32; both other ways are taken with the same random numbers."""
+    chosen = set()
+    for draw in range(25):
+        inputs, outputs = data(10, 2, 6, seed=draw)
+        inputs = 1 + 4e-7 * inputs
+        random, others = np.random.default_rng(draw), {}
+        try:
+            memorizing_ssm(inputs, outputs, 2, "winner_take_all", dtype=np.float32, seed=random)
+            continue
+        except ValueError as error:
+            assert "too close" in str(error)
+        for method in ("gap", "sorted"):
+            try:
+                others[method] = memorizing_ssm(inputs, outputs, 2, method, dtype=np.float32, seed=random).residual
+            except ValueError:
+                others[method] = np.inf
+        if min(others.values()) == np.inf:
+            with pytest.raises(ValueError, match=r"sorted: windows .* rounding in float32 are allowed"):
+                memorizing_ssm(inputs, outputs, 2, dtype=np.float32, seed=draw)
+            continue
+        model = memorizing_ssm(inputs, outputs, 2, dtype=np.float32, seed=draw)
+        assert model.residual == min(others.values()) == others[model.method]
+        chosen.add(model.method)
+    assert chosen == {"gap", "sorted"}
+
+
+@pytest.mark.parametrize("method", [*ANY_DATA, "winner_take_all", "shift_register"])
+def test_what_a_method_cannot_do_is_said_under_its_name(method: str) -> None:
+    line = np.arange(5.0)[:, None, None] * np.ones((2, 1))  # not one corner but the ends
+    if method in ("winner_take_all", "shift_register"):
+        with pytest.raises(NotACorner, match=f"^{method}: sequence . lies in the convex hull"):
+            memorizing_ssm(line, np.eye(5), 2, method, hidden_size=7)
+    close = np.array([[[1.0]], [[1 + 3e-16]]])
+    if method in ("paper", "shift_register"):
+        with pytest.raises(ValueError, match=f"^{method}: .* allowed"):
+            memorizing_ssm(close, np.eye(2), 1, method)
+    with pytest.raises(ValueError, match=r"^(gap|sorted|paper|winner_take_all|shift_register): .*float32"):
+        memorizing_ssm(1e-60 * data(5, 1, 3)[0], np.eye(5), 1, method, dtype=np.float32)

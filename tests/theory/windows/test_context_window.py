@@ -166,6 +166,61 @@ def test_computed_eigenvalues_lie_on_a_ring_and_exact_powers_tell_the_truth() ->
         claims.check("ngram-window", exact, [32, 32], 0)
 
 
+def partitions(number: int, largest: int) -> list[tuple[int, ...]]:
+    if number == 0:
+        return [()]
+    return [(part, *rest) for part in range(min(number, largest), 0, -1) for rest in partitions(number - part, part)]
+
+
+def of_blocks(blocks: tuple[int, ...], corner: object = 0) -> sympy.Matrix:
+    """Shifts of these lengths, seen in a basis of whole numbers that hides them."""
+    size = sum(blocks)
+    lower = sympy.eye(size) + sympy.Matrix(size, size, lambda i, j: (i + 2 * j) % 3 - 1 if i > j else 0)
+    basis = lower * lower.T
+    shifts = sympy.diag(*[sympy.Matrix(n, n, lambda i, j: int(i == j + 1)) for n in blocks])
+    shifts[0, 0] += corner
+    return basis * shifts * basis.inv()
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5])
+def test_one_spectrum_has_every_window_up_to_the_number_of_neurons(size: int) -> None:
+    z = sympy.Symbol("z")
+    matrices = {blocks: of_blocks(blocks) for blocks in partitions(size, size)}
+    assert all(matrix.charpoly(z).as_expr() == z**size for matrix in matrices.values())
+    windows = {blocks: rational.nilpotency_index(np.array(matrix.tolist())) for blocks, matrix in matrices.items()}
+    assert all(window == max(blocks) for blocks, window in windows.items())
+    assert set(windows.values()) == set(range(1, size + 1))
+    false = {"expected": 1, "tolerance": 0, "outcome": "false", "erratum": 50, "note": "at most the neurons"}
+    claims.check("ngram-spectrum", len(set(windows.values())), **false)
+    longest = {window for blocks, window in windows.items() if len(blocks) == 1}
+    with pytest.raises(claims.ClaimFailed, match="said to be false"):  # one Jordan block: the window is settled
+        claims.check("ngram-spectrum", len(longest), **false)
+    with pytest.raises(claims.ClaimFailed):  # as the paper has it
+        claims.check("ngram-spectrum", len(set(windows.values())), 1, 0)
+
+
+def test_zero_eigenvalues_and_no_others_give_a_window_of_at_most_the_neurons() -> None:
+    def share(matrix: sympy.Matrix) -> float:
+        index = rational.nilpotency_index(np.array(matrix.tolist()))
+        return (index or 2 * matrix.rows) / matrix.rows
+
+    claims.check("ngram-spectrum", [share(of_blocks(blocks)) for blocks in partitions(5, 5)], at_most=1)
+    for corner in (sympy.Rational(1, 2), -1):
+        with pytest.raises(claims.ClaimFailed):  # an eigenvalue that is not zero: no power is
+            claims.check("ngram-spectrum", share(of_blocks((1, 1, 1, 1), corner)), at_most=1)
+
+    every = np.array(list(product(range(-2, 3), repeat=4))).reshape(-1, 2, 2)
+    trace = np.trace(every, axis1=1, axis2=2)
+    determinant = every[:, 0, 0] * every[:, 1, 1] - every[:, 0, 1] * every[:, 1, 0]
+    square = every @ every
+    ends, later = ~square.any(axis=(1, 2)), ~(square @ square @ square).any(axis=(1, 2))
+    zero_spectrum = (trace == 0) & (determinant == 0)
+    claims.check("ngram-spectrum", [np.sum(zero_spectrum != ends), np.sum(later != ends)], at_most=0)
+    for wrong in (trace == 0, determinant == 0):  # one of two coefficients
+        with pytest.raises(claims.ClaimFailed):
+            claims.check("ngram-spectrum", [np.sum(wrong != ends)], at_most=0)
+
+
 def test_exact_ranks_are_those_of_sympy_and_of_the_prime_field() -> None:
     generator = np.random.default_rng(6)
     for rows, columns, inner in ((5, 7, 3), (6, 4, 4), (4, 4, 1), (1, 1, 1)):
