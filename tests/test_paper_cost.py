@@ -133,10 +133,9 @@ def test_the_record_counts_the_runs_that_profile_paper_has_now(cost: Any) -> Non
     runs = {row["experiment"]: row["runs"] for row in recorded.tables[cost.ALL]}
     trained = {name: sum(seeds for given, seeds in cost.settings_of(name) if cost.PLANS[name](given)) for name in runs}
     assert runs == trained
-    if recorded.description == cost.DESCRIPTION:  # else an older script has made it, which left some out
-        assert set(runs) == set(cost.PLANS)
-        agents = sum(row["runs"] for row in recorded.tables[cost.AGENTS])
-        assert agents == len(Experiment("kerg-minigrid").runs("paper"))
+    assert recorded.description == cost.DESCRIPTION and set(runs) == set(cost.PLANS)
+    agents = sum(row["runs"] for row in recorded.tables[cost.AGENTS])
+    assert agents == len(Experiment("kerg-minigrid").runs("paper"))
 
 
 def test_all_runs_of_an_experiment_are_trainings_but_those_of_pretrained_readers(cost: Any) -> None:
