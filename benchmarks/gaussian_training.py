@@ -19,7 +19,7 @@ import numpy as np
 import torch
 import transformers
 from plain_networks import LIBRARY, OURS, PARALLEL, devices, finish
-from timing import one_thread
+from timing import as_in_a_sweep
 from torch import nn
 from training import seconds_in_turn
 
@@ -159,7 +159,7 @@ def sampling_row(device: str, layers: int, batch: int, copies: int, repeats: int
 def main(
     sizes: tuple[str, ...], layers: int, tokens: int, copies: int, longest: int, repeats: int, patience: float
 ) -> None:
-    one_thread()
+    as_in_a_sweep()
     tables: dict[str, list[dict[str, Any]]] = {}
     samples: list[dict[str, Any]] = []
     for device in devices():

@@ -21,6 +21,7 @@ import click
 import torch
 import transformers
 from plain_networks import NETWORKS, OURS, PARALLEL, PLAIN, PlainRecurrent, devices, finish, ours, theirs
+from timing import as_in_a_sweep
 from training import seconds_in_turn
 
 from lib.models import create
@@ -119,6 +120,7 @@ def written(name: str, width: int, rows: int, length: int, device: str, repeats:
 @click.option("--repeats", default=3, show_default=True, help="Timed runs; the median counts.")
 @click.option("--patience", default=10.0, show_default=True, help="Seconds from which one timed run is enough.")
 def main(batch: int, length: int, widths: tuple[int], depths: tuple[int], repeats: int, patience: float) -> None:
+    as_in_a_sweep(torch.get_num_threads())
     tables: dict[str, list[dict[str, Any]]] = {}
     for device in devices():
         rows = tables.setdefault(f"Thousand tokens a second, {device}", [])

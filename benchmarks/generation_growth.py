@@ -16,6 +16,7 @@ import click
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from timing import as_in_a_sweep
 
 from experiments.history_states.cost import Rereading, token_seconds
 from lib.models import create
@@ -41,7 +42,7 @@ def by_stretch(seconds: NDArray[np.float64], stretches: int) -> tuple[NDArray[np
 @click.option("--stretches", default=16, show_default=True, help="Of a text.")
 @click.option("--repeats", default=5, show_default=True, help="Timed runs; the median counts.")
 def main(width: int, batch: int, length: int, reread: int, stretches: int, repeats: int) -> None:
-    torch.set_num_threads(1)
+    as_in_a_sweep()
     models = {name: create(name, 2, width, 1, seed=0, **OPTIONS.get(name, {})).eval() for name in NAMES}
     runs: dict[str, tuple[Any, int, int]] = {name: (model, batch, length) for name, model in models.items()}
     runs["no cache"] = Rereading(models["transformer"]), max(1, batch // 8), reread

@@ -16,7 +16,7 @@ from typing import Any
 import click
 import numpy as np
 import torch
-from timing import median_seconds, one_thread
+from timing import as_in_a_sweep, median_seconds
 
 from lib.models import AttentiveRNN
 from lib.report import benchmarks
@@ -76,7 +76,7 @@ def timed(ways: dict[str, Way], repeats: int) -> dict[str, float]:
 @click.option("--longest", default=400, show_default=True, help="Largest distance k of the real network.")
 @click.option("--repeats", default=5, show_default=True, help="Timed repeats; the median counts.")
 def main(hidden: int, longest: int, repeats: int) -> None:
-    one_thread()
+    as_in_a_sweep()
     distances = [k for k in (4, 8, 12, 16, 32, 64) if k <= longest]
     lengths = [k for k in (25, 50, 100, 200, 400, 800) if k <= longest]
     recorded = benchmarks.record(

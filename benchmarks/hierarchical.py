@@ -17,7 +17,7 @@ import click
 import numpy as np
 import torch
 from scipy.linalg import solve_triangular
-from timing import median_seconds, one_thread
+from timing import as_in_a_sweep, median_seconds
 
 from lib.processes import HierarchicalGaussian
 from lib.report import benchmarks
@@ -151,7 +151,7 @@ def tables(timings: Timings, batches: dict[str, dict[str, float]]) -> dict[str, 
 @click.option("--batch", default=16, show_default=True, help="Sequences in a batch.")
 @click.option("--repeats", default=5, show_default=True, help="Timed repeats; the median counts.")
 def main(layers: int, dense_layers: int, batch: int, repeats: int) -> None:
-    one_thread()
+    as_in_a_sweep()
     timings: Timings = {}
     for level in range(3, layers + 1):
         compare(level, batch, repeats, dense_layers, timings)

@@ -25,7 +25,7 @@ from one_core import COUNTER, FAR_COUNTER, rates
 from raced import Kernel
 from raced_counting import PLUGIN, counting, text
 from raced_networks import attention, recurrent, sampling, scan
-from timing import median_seconds, one_thread
+from timing import as_in_a_sweep, median_seconds
 from torch import Tensor
 from training import seconds_in_turn
 
@@ -132,7 +132,7 @@ def cores(repeats: int) -> list[dict[str, Any]]:
 @click.command(help=__doc__)
 @click.option("--repeats", default=7, show_default=True, help="Turns of each way; medians count.")
 def main(repeats: int) -> None:
-    one_thread()
+    as_in_a_sweep()
     places = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     if places:
         os.sched_setaffinity(0, places[:1])

@@ -16,7 +16,7 @@ import click
 import numpy as np
 import torch
 import torch.nn.functional as F
-from timing import median_seconds
+from timing import as_in_a_sweep, median_seconds
 from torch import Tensor
 
 from lib.models.attention.linear import LinearAttentionMixer, TTTLinearMixer, causal_products
@@ -105,7 +105,7 @@ def gradients(way: Way, mixer: Module, x: Tensor) -> tuple[Tensor, ...]:
 @click.command(help=__doc__)
 @click.option("--repeats", default=5, show_default=True, help="Timed repeats; the median counts.")
 def main(repeats: int) -> None:
-    torch.set_num_threads(1)
+    as_in_a_sweep()
     rows: list[dict[str, Any]] = []
     for network, (make, ways) in NETWORKS.items():
         mixer = make()

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 import torch
-from timing import median_seconds
+from timing import as_in_a_sweep, median_seconds
 from torch import Tensor
 
 from lib.models.recurrent.relu import _LinearRecurrence
@@ -57,7 +57,7 @@ def gradients(way: Way, driven: Tensor, transition: Tensor) -> tuple[Tensor, ...
 @click.command(help=__doc__)
 @click.option("--repeats", default=7, show_default=True, help="Timed repeats; the median counts.")
 def main(repeats: int) -> None:
-    torch.set_num_threads(1)
+    as_in_a_sweep()
     rows: list[dict[str, Any]] = [{"way": way} for way in WAYS]
     for name, (batch, time, width) in SHAPES.items():
         draw = torch.Generator().manual_seed(0)

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 import numpy as np
-from timing import median_seconds, one_thread
+from timing import as_in_a_sweep, median_seconds
 
 from lib.report import benchmarks
 from lib.theory import memorizing_ssm
@@ -103,7 +103,7 @@ def whole_rows(count: int, repeats: int) -> list[dict[str, Any]]:
 @click.option("--sizes", default="1000,4000", show_default=True, help="Numbers of sequences, separated by commas.")
 @click.option("--repeats", default=3, show_default=True, help="Timed repeats; the median counts.")
 def main(sizes: str, repeats: int) -> None:
-    one_thread()
+    as_in_a_sweep()
     counts = [int(size) for size in sizes.split(",")]
     tables = {
         "Output weights of the same network, one output": [

@@ -25,7 +25,7 @@ import click
 import numpy as np
 import torch
 import torch.nn.functional as F
-from timing import one_thread
+from timing import as_in_a_sweep
 from torch import Tensor
 from update_counts import CUDNN, Training
 
@@ -268,7 +268,7 @@ def seconds_of_agent(given: Mapping[str, Any], updates: int) -> float:
 
 def agents() -> list[dict[str, Any]]:
     """Hours that the agents of kerg-minigrid take on one core, from a few updates of each."""
-    one_thread()
+    as_in_a_sweep()
     rows = []
     for given, seeds in settings_of("kerg-minigrid"):
         seconds_of_agent(given, 1)  # compiles

@@ -19,6 +19,7 @@ import click
 import gymnasium
 import numpy as np
 import torch
+from timing import as_in_a_sweep
 
 from experiments.minigrid.acting import TESTING, number, returns_of
 from experiments.minigrid.agent import Agent
@@ -145,7 +146,7 @@ def measured(way: str, settings: Settings, frames: int, seed: int, episodes: int
 @click.option("--episodes", default=200, show_default=True, help="Of each test.")
 @click.option("--threads", default=1, show_default=True, help="Threads of both ways.")
 def main(frames: int, seeds: int, episodes: int, threads: int) -> None:
-    torch.set_num_threads(threads)
+    as_in_a_sweep(threads)
     settings = Settings()
     if frames < 2048 or frames % 2048:
         raise click.BadParameter(f"whole updates of 2048 frames are allowed, got {frames}", param_hint="--frames")

@@ -172,8 +172,8 @@ def text() -> list[Kernel]:
         return rank[numbers]
 
     without = (
-        "a pair is counted in the whole text, again in its block, noted and counted for both of its symbols, and each "
-        "cell is weighed twice"
+        "an increment waits for the one before where a block repeats a pair, and each cell of the table of a block is "
+        "weighed twice"
     )
     regular = "words are found by Python's regular expressions, which take most of the time"
     return [

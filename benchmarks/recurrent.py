@@ -20,6 +20,7 @@ from typing import Any
 import click
 import torch
 from plain_networks import OURS, PLAIN, ours, theirs
+from timing import as_in_a_sweep
 from training import update
 
 from lib.report import benchmarks
@@ -82,7 +83,7 @@ def compared(runs: dict[str, Callable[[], Any]], repeats: int) -> dict[str, floa
 @click.option("--repeats", default=20, show_default=True, help="Turns of each way; the shortest time counts.")
 @click.option("--threads", default=1, show_default=True, help="Threads of both ways.")
 def main(batches: tuple[int, ...], length: int, widths: tuple[int], repeats: int, threads: int) -> None:
-    torch.set_num_threads(threads)
+    as_in_a_sweep(threads)
     networks, layers = [], []
     for name, width, batch in itertools.product(NETWORKS, widths, batches):
         tokens = torch.randint(0, 2, (batch, length), generator=torch.Generator().manual_seed(0))

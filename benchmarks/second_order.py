@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from plain_networks import OURS
-from timing import median_seconds, one_thread
+from timing import as_in_a_sweep, median_seconds
 
 from lib.models import create
 from lib.processes import PowerLawBinary
@@ -184,7 +184,7 @@ def race(widths: tuple[int, ...], seconds: float, sequences: int, length: int) -
 @click.option("--seconds", default=40.0, show_default=True, help="Of each method of the race.")
 @click.option("--training", default=10000, show_default=True, help="Sequences of 512 tokens in the race.")
 def main(widths: tuple[int, ...], sequences: int, length: int, repeats: int, seconds: float, training: int) -> None:
-    one_thread()
+    as_in_a_sweep()
     tables = {
         "The gradient of every sequence": gradients(widths, sequences, length, repeats),
         "The damped equations": equations(SIZES, repeats),

@@ -23,6 +23,7 @@ import torch
 import torch.nn.functional as F
 import transformers
 from mambapy.pscan import pscan
+from timing import as_in_a_sweep
 from torch import Tensor, nn
 from transformers.models.mamba.modeling_mamba import mamba_selective_scan
 
@@ -203,6 +204,7 @@ def memory_rows(batch: int, lengths: list[int]) -> list[dict[str, Any]]:
 def main(
     batch: int, width: int, depth: int, lengths: str, repeats: int, sequential_length: int, measure_memory: str
 ) -> None:
+    as_in_a_sweep(torch.get_num_threads())
     sizes = [int(length) for length in lengths.split(",")]
     if measure_memory:
         click.echo(str(globals()["measure_memory"](measure_memory, batch, sizes[0])))

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from plain_networks import HEADS, PLAIN, devices, finish, ours
+from timing import as_in_a_sweep
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, stack_module_state, vmap
 from training import seconds_in_turn, update
@@ -159,6 +160,7 @@ def trial(count: int, width: int, batch: int, length: int, device: str, repeats:
 @click.command(help=__doc__)
 @click.option("--repeats", default=7, show_default=True, help="Timed updates of each way; medians count.")
 def main(repeats: int) -> None:
+    as_in_a_sweep(torch.get_num_threads())
     tables: dict[str, list[dict[str, Any]]] = {}
     for device in devices():
         tables[f"An update, and one without data, {device}"] = overheads(device, repeats)

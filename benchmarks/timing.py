@@ -11,14 +11,18 @@ import scipy.linalg  # noqa: F401 - its library for linear algebra is one of its
 import torch
 from threadpoolctl import threadpool_limits
 
+from lib.machine import keep_freed_memory
 
-def one_thread() -> None:
-    """From here on torch, and the linear algebra of NumPy and SciPy, use one thread, which is what our loops have.
 
-    Small products on more threads mostly measure how these wait for each other.
+def as_in_a_sweep(threads: int = 1) -> None:
+    """From here on this process computes as one that trains in a sweep does.
+
+    Torch, and the linear algebra of NumPy and SciPy, use so many threads; one is what our loops have, and small
+    products on more mostly measure how these wait for each other. Freed memory is kept, where the system can.
     """
-    torch.set_num_threads(1)
-    threadpool_limits(1)
+    torch.set_num_threads(threads)
+    threadpool_limits(threads)
+    keep_freed_memory()
 
 
 def median_seconds(function: Callable[[], Any], repeats: int, long: float = 5.0) -> tuple[float, Any]:

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from plain_networks import LIBRARY, NETWORKS, OURS, devices, finish, logits, ours, theirs
+from timing import as_in_a_sweep
 
 from lib.report import benchmarks
 
@@ -77,6 +78,7 @@ def main(
     sequential_width: int,
     patience: float,
 ) -> None:
+    as_in_a_sweep(torch.get_num_threads())
     tables: dict[str, list[dict[str, Any]]] = {}
     counts: list[dict[str, Any]] = []
     for device in devices():

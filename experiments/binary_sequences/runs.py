@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -204,6 +205,16 @@ def mean_ratio(run: TrainedRun, law: npt.ArrayLike, first: int, last: int) -> fl
     """Mean of I over the exact curve (nats at lags 1, 2, ...) at lags first .. last."""
     exact = np.asarray(law, dtype=np.float64)[first - 1 : last]
     return float(np.mean(run.measured.curve[first - 1 : last] / exact))
+
+
+def farthest_octave(run: TrainedRun, law: npt.ArrayLike, last: int) -> float:
+    """The mean of I over the exact curve (nats at lags 1, 2, ...), or its inverse, in the octave where it is larger.
+
+    Octaves are the lags 1, 2, 3 to 4, 5 to 8, ... up to last. A mean below a thousandth counts as that much.
+    """
+    edges = [0, *(2**n for n in range((last - 1).bit_length())), last]
+    means = [mean_ratio(run, law, below + 1, up) for below, up in pairwise(edges)]
+    return float(np.exp(np.abs(np.log(np.maximum(means, 1e-3))).max()))
 
 
 def law(runs: Iterable[TrainedRun]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.binary_sequences.decay import DecayComparison, Weighting
-from experiments.binary_sequences.runs import Axis, Floats, Networks, TrainedRun, best, mean_ratio
+from experiments.binary_sequences.runs import Axis, Floats, Networks, TrainedRun, best, farthest_octave, mean_ratio
 from lib.report.verdicts import DISCORD, FEWEST_SEEDS, TOO_WIDE, UNMET
 
 
@@ -117,6 +117,13 @@ def ratio_to_law(
     return _table(networks, sizes, seeds, axis, lambda run: mean_ratio(run, law, first, last))
 
 
+def factor_off_law(
+    networks: Networks, sizes: Sequence[int], seeds: int, law: npt.ArrayLike, last: int, axis: Axis = "width"
+) -> Floats:
+    """By what factor I is off the exact curve in the octave of lags where it is farthest. As in `length_table`."""
+    return _table(networks, sizes, seeds, axis, lambda run: farthest_octave(run, law, last))
+
+
 def growth(sizes: Sequence[int], lengths: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Does a length grow with the logarithm of a size, or with the size itself? lengths: (sizes, columns).
 
@@ -132,6 +139,22 @@ def growth(sizes: Sequence[int], lengths: npt.ArrayLike) -> tuple[Floats, Floats
         if np.all(np.isfinite(values)):
             slopes[column], logarithmic = _line(np.log(size), values)
             advantages[column] = np.log(_line(size, values)[1] / logarithmic)
+    return slopes, advantages
+
+
+def growth_with_and_without(sizes: Sequence[int], lengths: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """`growth` over all sizes and, again, without the first, which alone may tilt a line: (2, 2 columns).
+
+    lengths: as from `length_table`. The columns are all seeds, all seeds without the first size, and the best seed both
+    ways, the smaller number last. So a row is inside a bound only if it is both ways. NaN with fewer than three seeds
+    that have every length.
+    """
+    table = np.asarray(lengths, dtype=np.float64)
+    ways = [np.array(growth(sizes[skipped:], table[skipped:])) for skipped in (0, 1)]
+    best_seed = np.sort(np.hstack([way[:, -1:] for way in ways]))[:, ::-1]
+    found = np.hstack([*(way[:, :-1] for way in ways), best_seed])
+    complete = np.isfinite(table[:, :-1]).all(axis=0).sum() >= FEWEST_SEEDS
+    slopes, advantages = found if complete else np.full_like(found, np.nan)
     return slopes, advantages
 
 

@@ -96,9 +96,21 @@ class FactRun:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(1.0 - losses / facts / np.log(self.source.values))
 
+    @property
+    def recalled_of_rarest(self) -> float:
+        """The same of all ages together, in the last bin of ranks."""
+        losses, facts = (np.array(self.result[name], dtype=np.float64)[-1] for name in ("by_rank_and_age", "facts"))
+        return float(1.0 - losses.sum() / facts.sum() / np.log(self.source.values))
+
+    @property
+    def part_of_rarest(self) -> float:
+        """Share of the known facts that are about keys of that bin."""
+        facts = np.array(self.result["facts"], dtype=np.float64)
+        return float(facts[-1].sum() / facts.sum())
+
     @cached_property
     def forgotten(self) -> float:
-        """Share of the excess on known facts that is due to their age, at most: `share_by_age`."""
+        """Share of the excess on known facts that is due to their age, as `share_by_age` counts it."""
         return share_by_age(self.result["by_rank_and_age"], self.result["facts"])
 
 
@@ -106,12 +118,14 @@ Runs = Sequence[FactRun]
 
 
 def share_by_age(losses: ArrayLike, facts: ArrayLike) -> float:
-    """Share of losses on known facts, nats, that is due to the age of the last mention, at most.
+    """Share of losses on known facts, nats, that is due to the age of the last mention, beyond the first pair.
 
     losses, facts: (ranks, ages), sums and counts by rank of the key and age. For every bin of ranks the loss at the
     youngest age, of facts of the pair before, is what is lacking whatever the age: these keys were never learned. What
-    older mentions cost above that is forgetting; below it counts as 0. An upper value: within a bin older mentions are
-    of rarer keys, and that counts as age. NaN where nothing is lost.
+    older mentions cost above that is forgetting; below it counts as 0. NaN where nothing is lost. Too large where keys
+    are lacking, since within a bin older mentions are of rarer keys. Too small where facts are forgotten within one
+    pair, which counts as never learned: a memory that loses each fact with chance 1/2 at every pair has 0.42 at 128
+    pairs. So it is an upper value only where facts about frequent keys are there one pair after.
     """
     lost, counts = np.asarray(losses, dtype=np.float64), np.asarray(facts, dtype=np.float64)
     young = counts[:, 0] > 0

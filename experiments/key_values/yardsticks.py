@@ -55,8 +55,21 @@ def like_keys(source: SantaFeProcess, pairs: int, excess: float) -> float:
     """The number of keys whose `excess_of_keys` is this, between whole numbers by a straight line; NaN for NaN."""
     if np.isnan(excess):
         return np.nan
-    found = [excess_of_keys(source, pairs, keys) for keys in range(source.topics + 1)]
-    return float(np.interp(-excess, -np.array(found), np.arange(source.topics + 1)))
+    found = _excesses(source.exponent, source.topics, source.values, pairs)
+    return float(np.interp(-excess, -found, np.arange(source.topics + 1)))
+
+
+def share_of_keys(source: SantaFeProcess, pairs: int, keys: float) -> float:
+    """Share that it recalls of what can be recalled; NaN for NaN. keys: between whole numbers as in `like_keys`."""
+    found = _excesses(source.exponent, source.topics, source.values, pairs)
+    return 1.0 - float(np.interp(keys, np.arange(source.topics + 1), found)) / recallable(source, pairs)
+
+
+@cache
+def _excesses(exponent: float, topics: int, values: int, pairs: int) -> NDArray[np.float64]:
+    """`excess_of_keys` for 0 .. topics keys."""
+    source = SantaFeProcess(exponent, topics, values)
+    return np.array([excess_of_keys(source, pairs, keys) for keys in range(topics + 1)])
 
 
 def by_age_of_keys(source: SantaFeProcess, pairs: int, keys: float, documents: int) -> float:
@@ -73,6 +86,13 @@ def by_age_of_keys(source: SantaFeProcess, pairs: int, keys: float, documents: i
     asked, age = _tested(source.exponent, source.topics, source.values, pairs, documents)
     lacking = np.clip(asked + 1 - keys, 0.0, 1.0)
     found = recalled(np.log(source.values) * np.where(age == 0, 1.0, lacking), asked, source.values)
+    return share_by_age(found["by_rank_and_age"], found["facts"])
+
+
+def by_age_of_decay(source: SantaFeProcess, pairs: int, lost: float, documents: int) -> float:
+    """`share_by_age` of a memory that loses each fact, of whatever key, with this chance at every pair."""
+    asked, age = _tested(source.exponent, source.topics, source.values, pairs, documents)
+    found = recalled(np.log(source.values) * np.where(age == 0, 1.0, 1.0 - (1.0 - lost) ** age), asked, source.values)
     return share_by_age(found["by_rank_and_age"], found["facts"])
 
 

@@ -20,10 +20,13 @@ def table_of_ceilings(limits: Mapping[str, Ceiling]) -> str:
     rows = [(place_name(task, place), task, place) for task in PAIRS for place in PLACES]
     columns = (
         ("place", lambda row: row[0]),
-        ("mission unread", lambda row: f"{seed_mean(limits[row[0]].blind):.3f}"),
-        ("mission read", lambda row: f"{limits[row[0]].informed.mean():.3f}"),
-        ("success, unread", lambda row: f"{limits[row[0]].success.mean():.2f}"),
-        *((model, lambda row, model=model: f"{printed(row[1])[row[2], model]:.2f}") for model in MODELS),
+        ("return, mission (Memory: cue) unread", lambda row: f"{seed_mean(limits[row[0]].blind):.3f}"),
+        ("return, read", lambda row: f"{limits[row[0]].informed.mean():.3f}"),
+        ("chance of success, unread", lambda row: f"{limits[row[0]].success.mean():.2f}"),
+        *(
+            (f"return of {model}, printed", lambda row, model=model: f"{printed(row[1])[row[2], model]:.2f}")
+            for model in MODELS
+        ),
     )
     return table(columns, rows)
 

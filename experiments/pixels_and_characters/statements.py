@@ -28,6 +28,7 @@ from lib.report.verdicts import UNMET, decide, judge
 
 BEYOND_ZERO = 1e-6  # an interval from there on does not hold zero
 CONCENTRATED = 1.5  # times the share of attention on the ten states that get most, over that before training
+FEWER = 0.5  # nats by which training lowers the entropy of attention at a step: far more than shuffled labels do
 SEQUENCES = {"permuted": "permuted", "rows": "row by row"}
 
 
@@ -110,18 +111,20 @@ def judge_concentration(runs: Iterable[ReadingRun], part: str, when: str = "afte
 
 
 def judge_fewer_states(runs: Iterable[ReadingRun], part: str, when: str = "after") -> str:
-    """Training lowers the mean entropy of attention at a step, in every seed: each attends to fewer states.
+    """Training lowers the mean entropy of attention at a step by FEWER, in every seed: each attends to fewer states.
 
-    Beside Fig. 7 and 9, which state nothing; set after the numbers had been seen.
+    Beside Fig. 7 and 9, which state nothing; set after the numbers had been seen. Before training the entropy is near
+    its maximum, and a training on digits whose labels are shuffled lowers it, too: by 0.05 to 0.06 nats in 60 updates
+    (three seeds), by 0.13 in 500, and by 0.24 in the 2500 that the recorded ones have (one seed).
     """
     own = _watched(runs, when)
     return judge(
         "kerg-heatmaps",
         _row([run.inside(when)["entropy"] - run.inside("before")["entropy"] for run in own]),
         part=f"{part}: fewer states at a step",
-        at_most=-BEYOND_ZERO,
+        at_most=-FEWER,
         profile=_profile(own),
-        explanation="attention at a step is as spread out as before training",
+        explanation="attention at a step is hardly less spread out than before training",
         note="nats, trained less untrained; set after the numbers had been seen",
         remark=True,
     )

@@ -19,7 +19,8 @@ from lib.models.catalogue import NAMES
 from lib.training import FitSettings
 
 EXPERIMENT = "text-information"
-ESTIMATORS = {"direct": "direct", "vclub": "vCLUB", "uncorrected": "direct, uncorrected"}
+ESTIMATORS = {"direct": "direct", "vclub": "vCLUB", "uncorrected": "direct, uncorrected",
+              "own": "direct, less what a foreign text gains"}  # fmt: skip
 FROM = 16  # characters: exponents are fitted from there on, about four tokens of the paper
 REPLICATES, BLOCK = 1000, 2  # of the bootstrap; documents drawn together, neighbours serve each other as strangers
 AUTHORS = {"charlotte_bronte": "C. Brontë", "darwin": "Darwin", "shakespeare": "Shakespeare",
@@ -48,6 +49,13 @@ class Curve:
     def intervals(self) -> Floats:
         """95 % interval of every mean, (n, 2)."""
         return np.quantile(self.resampled, [0.025, 0.975], axis=0).T
+
+    @property
+    def local_exponents(self) -> Floats:
+        """From each length to the next, (n - 1,); NaN where an estimate is not positive."""
+        means = self.by_group.mean(axis=0)
+        logarithms = np.log(np.where(means > 0, means, math.nan))
+        return np.asarray(np.diff(logarithms) / np.diff(np.log(self.lengths)))
 
     def beyond(self, first: float, last: float = math.inf) -> Curve:
         """The lengths from `first` tokens on, up to `last`."""
@@ -129,11 +137,23 @@ class TextRun:
         """
         if estimator not in ESTIMATORS:
             raise ValueError(f"estimator: one of {', '.join(ESTIMATORS)} is allowed, got {estimator!r}")
-        return self._curves.get((estimator, ratio))
+        return self._own(ratio) if estimator == "own" else self._curves.get((estimator, ratio))
 
-    def foreign_cost(self) -> Curve | None:
-        """vCLUB minus the uncorrected direct estimate at L/2: mean of ln q(Y) - ln q(Y'|X), nats; None without both."""
-        direct, vclub = self.curve("uncorrected"), self.curve("vclub")
+    def _own(self, ratio: int) -> Curve | None:
+        """The direct estimate, plus the foreign cost at lengths where its mean is negative; None without both.
+
+        Then a text of another document helps too, and what it gains is not what X tells of its own Y.
+        """
+        direct, cost = self.curve("direct", ratio), self.foreign_cost(ratio)
+        if direct is None or cost is None or not np.array_equal(direct.lengths, cost.lengths):
+            return None
+        helped = cost.by_group.mean(axis=0) < 0
+        parts = ((direct.means, cost.means), (direct.by_group, cost.by_group))
+        return Curve(direct.lengths, *(estimate + np.where(helped, foreign, 0.0) for estimate, foreign in parts))
+
+    def foreign_cost(self, ratio: int = 2) -> Curve | None:
+        """vCLUB minus the uncorrected direct estimate: mean of ln q(Y) - ln q(Y'|X), nats; None without both."""
+        direct, vclub = self.curve("uncorrected", ratio), self.curve("vclub", ratio)
         if direct is None or vclub is None or not np.array_equal(direct.lengths, vclub.lengths):
             return None
         return Curve(vclub.lengths, vclub.means - direct.means, vclub.by_group - direct.by_group)

@@ -19,7 +19,6 @@ from lib.report.verdicts import TOO_WIDE, UNMET, judge, judge_printed
 
 Floats = NDArray[np.float64]
 FEWEST = 5  # models in a rank correlation
-EXPONENTS = np.linspace(-0.5, 1.5, 401)  # tried for a power law in I itself
 FIRST = "the first lengths alone decide (a rule set after these results were seen)"
 SMALLER = "not counted against the paper, as a smaller model finds less (a rule set after these results were seen)"
 
@@ -49,20 +48,6 @@ def exponent_on(run: TextRun, estimator: str, every: int) -> Interval:
     some = Curve(curve.lengths, curve.by_group[::every].mean(axis=0), curve.by_group[::every])
     law = some.beyond(FROM / run.token_length).fit
     return UNKNOWN if law is None else Interval(law.exponent, *law.interval)
-
-
-def power_law_advantage(run: TextRun, estimator: str) -> Interval:
-    """Is a power law nearer to the curve than a line in ln L? (R_log - R_pow) / (R_log + R_pow), from -1 to 1.
-
-    R: squared residuals over variances, of the nearest a + b ln L and of the nearest A L^beta, two parameters each,
-    from 16 characters on. The interval is that of resampled documents, for the lengths share theirs.
-    """
-    curve = run.curve(estimator)
-    if curve is None or (curve := curve.beyond(FROM / run.token_length)).lengths.size < 4:
-        return UNKNOWN
-    weights = 1.0 / curve.resampled.var(axis=0, ddof=1)
-    value = advantage_over_logarithm(curve.lengths, curve.by_group.mean(axis=0)[None], weights)[0]
-    return percentiles(float(value), advantage_over_logarithm(curve.lengths, curve.resampled, weights))
 
 
 def difference_of_exponents(first: tuple[TextRun, str, int], second: tuple[TextRun, str, int]) -> Interval:
@@ -266,22 +251,6 @@ def _said(asked: Mapping[str, Any]) -> dict[str, Any]:
 def _relative(after: Floats, before: Floats) -> Floats:
     positive = before > 0
     return np.asarray(np.where(positive, after / np.where(positive, before, 1.0) - 1.0, math.nan))
-
-
-def advantage_over_logarithm(lengths: Floats, curves: Floats, weights: Floats) -> Floats:
-    logarithm = _squares(curves, weights, np.stack([np.ones(lengths.size), np.log(lengths)]))
-    powers = np.stack([_squares(curves, weights, (lengths**beta)[None]) for beta in EXPONENTS])
-    power = powers.min(axis=0)
-    return np.asarray((logarithm - power) / (logarithm + power))
-
-
-def _squares(curves: Floats, weights: Floats, basis: Floats) -> Floats:
-    """Weighted squared residuals of every curve (m, n) against the nearest combination of a basis (k, n)."""
-    root = np.sqrt(weights)
-    plane, _ = np.linalg.qr((basis * root).T)  # (n, k), orthonormal
-    scaled = curves * root
-    rest = scaled - (scaled @ plane) @ plane.T
-    return np.asarray(np.maximum((rest**2).sum(axis=1), 1e-12 * (scaled**2).sum(axis=1)))
 
 
 def _spearman(first: Floats, second: Floats) -> float:

@@ -8,7 +8,9 @@ from functools import partial
 import numpy as np
 
 from experiments.text_information.quality import Line
+from experiments.text_information.runs import ESTIMATORS as CURVES
 from experiments.text_information.runs import FROM, Curve, TextRun
+from experiments.text_information.shapes import LINE, LOG_POWER, bend, power_law_advantage
 from experiments.text_information.statements import exponent
 from lib.information.intervals import UNKNOWN, Interval
 from lib.report.page import Column, listed, markdown_table, mean_and_span, span, table
@@ -84,6 +86,18 @@ def later_table(run: TextRun, firsts: Sequence[int]) -> str:
             laws = [curve.beyond(first).fit for first in firsts]
             told = [None if law is None else _bracketed(Interval(law.exponent, *law.interval)) for law in laws]
             rows.append([name, *told])
+    return markdown_table(heads, rows)
+
+
+def shape_table(run: TextRun) -> str:
+    """Is the growth a power law? Advantages over two rivals, bend and local exponents, from 16 characters on."""
+    heads = ["estimator", r"advantage over $a + b \ln L$", r"over $c\,(\ln L)^k$", "bend", "local exponents"]
+    rows = []
+    for key in ("direct", "own", "uncorrected", "vclub"):
+        if (curve := run.curve(key)) is not None:
+            told = [power_law_advantage(run, key, rival) for rival in (LINE, LOG_POWER)]
+            local = listed(curve.beyond(FROM / run.token_length).local_exponents, ".2f")
+            rows.append([CURVES[key], *map(_bracketed, [*told, bend(run, key)]), local])
     return markdown_table(heads, rows)
 
 

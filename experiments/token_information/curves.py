@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from experiments.token_information.plateau import common_starts, shuffled_partners
+from experiments.token_information.plateau import common_starts
 from experiments.token_information.resampled import (
     GROUPS,
     MOST_GROUPS,
@@ -17,7 +17,7 @@ from experiments.token_information.resampled import (
     resampled_entropies,
 )
 from lib.checks import generator, whole_number
-from lib.information.documents.segments import checked_offsets
+from lib.information.documents.segments import checked_offsets, shuffled_partners
 
 Floats = npt.NDArray[np.float64]
 RUN_BLOCKS = 16  # half of a document is every other run of this many blocks

@@ -221,7 +221,9 @@ def summary(folder: Path) -> Iterator[str]:
     for level, one in measured["two_point"].items():
         if one:
             ends = f" from {one['range'][0]} to {one['range'][1]}" if one["range"] else ""
-            yield f"{level.replace('_', ' '):>10}: {one['verdict']}{ends}{_number(one)}"
+            warned = not _number(one) or "; " in one["reason"]  # of a law that may be drift
+            told = ends + _number(one) + (f" ({one['reason']})" if warned else "")
+            yield f"{level.replace('_', ' '):>10}: {one['verdict']}{told}"
 
 
 def _number(one: dict[str, Any]) -> str:

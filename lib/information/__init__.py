@@ -6,14 +6,12 @@ from lib.information.gaussian import bipartite_mutual_information, gaussian_mutu
 from lib.information.model_estimates import direct_estimate, vclub_estimate
 from lib.information.two_point import (
     auto_mutual_information,
-    auto_mutual_information_plain,
     mutual_information,
     pair_counts,
 )
 
 __all__ = [
     "auto_mutual_information",
-    "auto_mutual_information_plain",
     "bipartite_mutual_information",
     "compare_fits",
     "direct_estimate",

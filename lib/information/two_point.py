@@ -41,18 +41,6 @@ def pair_counts(sequences: npt.ArrayLike, lag: int) -> npt.NDArray[np.int64]:
     return np.bincount((first * size + second).ravel(), minlength=size * size).reshape(size, size).astype(np.int64)
 
 
-def auto_mutual_information_plain(
-    sequences: npt.ArrayLike, lags: npt.ArrayLike, estimator: str = "grassberger2003"
-) -> npt.NDArray[np.float64]:
-    """The definition of `auto_mutual_information` in one line, in nats: the table of every lag, and its information.
-
-    Same arguments, result and errors; O(len(lags) (N log N + K^2)) time and K^2 memory, so for small alphabets only.
-    """
-    rows = checked_sequences(sequences)
-    steps = checked_lags(lags, rows.shape[1])
-    return np.array([mutual_information(pair_counts(rows, int(lag)), estimator) for lag in steps])
-
-
 def auto_mutual_information(
     sequences: npt.ArrayLike,
     lags: npt.ArrayLike,

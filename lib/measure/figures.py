@@ -19,7 +19,10 @@ NAMES = {"character": "characters", "word": "words", "byte_pair": "byte pairs"}
 
 
 def draw_levels(measured: results.Measured) -> Figure:
-    """Information above the floor at each level, with its band, the floor, and the law that holds."""
+    """Information above the floor at each level, with its band, the floor, and the law that holds.
+
+    The line is broken where the information is not above the floor, which a logarithmic axis cannot show.
+    """
     found = {level: one for level, one in measured.two_point if one is not None and one.lags}
     figure, panels = _panels(len(found))
     for axes, style, (level, one) in zip(panels, styles(len(found)), found.items(), strict=False):
@@ -41,7 +44,8 @@ def _draw_level(axes: Axes, one: results.TwoPoint, style: dict[str, Any]) -> Non
     shown = excess > 0
     bottom = 0.3 * excess[shown].min() if shown.any() else 1e-6
     axes.fill_between(lags, np.maximum(low, bottom), np.maximum(high, bottom), color=style["color"], alpha=0.25)
-    axes.plot(lags[shown], excess[shown], **{**style, "markersize": 3}, label="less floor")
+    looks = {**style, "linestyle": "-", "markersize": 3}
+    axes.plot(lags, np.where(shown, excess, np.nan), **looks, label="less floor")
     axes.plot(lags, np.maximum(floor, bottom), color="#777777", linestyle=":", label="floor")
     if one.drift and one.drift.value > bottom:
         axes.axhline(one.drift.value, color="#444444", linestyle="--", linewidth=0.8, label="drift alone")
@@ -71,10 +75,10 @@ def level_table(measured: results.Measured) -> str:
     return table(
         [
             ("read as", lambda row: NAMES[row[0]]),
-            ("length", lambda row: f"{row[1].symbols:,}"),
-            ("different", lambda row: f"{row[1].kinds:,}" + _lumped(row[1])),
+            ("length (symbols)", lambda row: f"{row[1].symbols:,}"),
+            ("different symbols", lambda row: f"{row[1].kinds:,}" + _lumped(row[1])),
             ("verdict", lambda row: f"**{row[1].verdict}**"),
-            ("distances", lambda row: "{} to {}".format(*row[1].range) if row[1].range else None),
+            ("distances (symbols)", lambda row: "{} to {}".format(*row[1].range) if row[1].range else None),
             ("correlation length", lambda row: _written(row[1].correlation_length)),
             ("exponent", lambda row: _written(row[1].exponent)),
             ("why", lambda row: row[1].reason),
@@ -103,7 +107,7 @@ def against_table(against: results.Against) -> str:
     return table(
         [
             ("read as", lambda row: NAMES[row[0]]),
-            ("distances", lambda row: "{} to {}".format(*row[1].range)),
+            ("distances (symbols)", lambda row: "{} to {}".format(*row[1].range)),
             ("share of the information", lambda row: _written(row[1], ".2f")),
             ("first distance with less than half", lambda row: row[2].half_lost),
         ],

@@ -37,8 +37,9 @@ LEVEL = 0.2  # a curve that falls by no more than this, in ln I over its range, 
 class Reading:
     """What a curve says: the verdict and why, the distances it is about, and the number of the law that holds.
 
-    The interval of an exponent does not cover at 95 % where the memory of a single text is long (see `read_curve`), and
-    that of a correlation length lies too short in more texts than one in forty.
+    The interval of an exponent does not cover at 95 % where the memory of one text is long (see `read_curve`). That
+    of a correlation length is too short in one text of six: of 194 chains of two states with second eigenvalues 0.5 to
+    0.998 and 100 000 symbols it missed the true length in 34, and lay below it in all of these.
     """
 
     verdict: Verdict

@@ -7,7 +7,7 @@ code of a model's folder is run.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -213,10 +213,12 @@ def _state(config: Any, lengths: Tokens, asked: npt.NDArray[np.float64], beta: I
 def numbers_held(config: Any, tokens: int) -> int | None:
     """Real numbers that a model of this configuration keeps of `tokens` tokens; None for an architecture not listed.
 
-    Attention: 2 layers heads width a token, as far as its window reaches (each layer has its own). Mamba and Mamba2:
-    the states and the last inputs of the convolution. RWKV: five numbers per channel and layer.
+    Attention: 2 layers heads width a token, as far as its window reaches (each layer has its own), without the layers
+    that read the keys of another; of a model that could have an encoder, those of the decoder. Mamba and Mamba2: the
+    states and the last inputs of the convolution. RWKV: five numbers per channel and layer.
     """
-    kind, layers = config.model_type, getattr(config, "num_hidden_layers", None)
+    kind = config.model_type
+    layers = getattr(config, "decoder_layers", None) or getattr(config, "num_hidden_layers", None)
     if kind in ("mamba", "falcon_mamba"):
         return int(layers * config.intermediate_size * (config.state_size + config.conv_kernel - 1))
     if kind == "mamba2":
@@ -229,13 +231,15 @@ def numbers_held(config: Any, tokens: int) -> int | None:
         return None
     if getattr(config, "kv_lora_rank", None):  # latent attention keeps a compressed vector and a rotated key
         return int(layers * tokens * (config.kv_lora_rank + config.qk_rope_head_dim))
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    queries = getattr(config, "decoder_attention_heads", None) or config.num_attention_heads
+    heads = getattr(config, "num_key_value_heads", None) or queries
     if kind == "falcon" and config.multi_query and not config.new_decoder_architecture:
         heads = 1
-    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // queries
     window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
-    kinds: Iterable[str] = getattr(config, "layer_types", None) or ["sliding_attention"] * layers
-    kept = sum(min(tokens, window) if window and one == "sliding_attention" else tokens for one in kinds)
+    kinds: Sequence[str] = getattr(config, "layer_types", None) or ["sliding_attention"] * layers
+    own = len(kinds) - (getattr(config, "num_kv_shared_layers", None) or 0)
+    kept = sum(min(tokens, window) if window and one == "sliding_attention" else tokens for one in kinds[:own])
     return int(2 * heads * width * kept)
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lib.information.intervals import Interval
 from lib.measure import results
 from lib.measure.curves import SHORTEST, Curve, distances, drift, halves, measure_curve
-from lib.measure.laws import SEEN, fit_concatenated, read_curve
+from lib.measure.laws import SEEN, Reading, fit_concatenated, read_curve
 from lib.measure.symbols import LEVELS, Level, Symbols, byte_pairs, most_symbols, symbols_of, with_rare_ones_alike
 from lib.measure.texts import Text
 
@@ -25,7 +26,7 @@ def measure_level(text: Text, level: Level, largest: int = LARGEST, seed: int = 
     if not lags.size:
         return _without_curve(symbols)
     curve = measure_curve(symbols, lags, seed)
-    reading = read_curve(curve, len(symbols))
+    reading, drifting = read_curve(curve, len(symbols)), drift(symbols, seed)
     low, high = curve.band
     composite = None
     if reading.range is not None and curve.lags.size >= 8 and reading.verdict != "too short to say":
@@ -37,15 +38,27 @@ def measure_level(text: Text, level: Level, largest: int = LARGEST, seed: int = 
         floor=results.numbers(curve.floor),
         band=results.Band(low=results.numbers(low), high=results.numbers(high)),
         verdict=reading.verdict,
-        reason=reading.reason,
+        reason=reading.reason + _from_drift(reading, curve, drifting),
         range=reading.range,
         correlation_length=results.Estimate.of(reading.correlation_length),
         exponent=results.Estimate.of(reading.exponent),
         amplitude=reading.amplitude,
         composite=composite,
-        drift=results.Estimate.of(drift(symbols, seed)),
+        drift=results.Estimate.of(drifting),
         halves=results.Estimate.of(halves(symbols, curve.lags[::6], seed)) if reading.range else None,
     )
+
+
+def _from_drift(reading: Reading, curve: Curve, drifting: Interval) -> str:
+    """What is added to the reason of a law if slow change alone gives half of the information at far distances."""
+    if reading.amplitude is None or reading.range is None or not drifting.low > 0:
+        return ""
+    inside = (curve.lags >= np.sqrt(reading.range[0] * reading.range[1])) & (curve.lags <= reading.range[1])
+    share = drifting.value / float(curve.excess[inside].mean())
+    if not share >= HALF:
+        return ""
+    far = int(curve.lags[inside][0])
+    return f"; drift alone gives {share:.0%} of the information from {far} on, so the law may be one of drift"
 
 
 def compare(text: Text, other: Text, largest: int = LARGEST, seed: int = 0) -> results.Against:
@@ -105,7 +118,11 @@ def _compared(first: Symbols, second: Symbols, largest: int, seed: int) -> resul
 
 
 def _share(own: Curve, other: Curve, inside: npt.NDArray[np.bool_]) -> tuple[float, tuple[float, float | None]] | None:
-    """Ratio of the mean information in a range, and its interval; None where `own` is not above its floor there."""
+    """Ratio of the mean information in a range, and its interval; None where `own` is not above its floor there.
+
+    Of two texts whose law is one power law, with exponents 0.4 and 0.8 and 50 000 symbols, it held 1 in 163 of 194:
+    blocks of one text do not show by how much texts of long memory differ. Of two Markov chains it did in 95 %.
+    """
     below, above = own.means(inside, 0), other.means(inside, 1)
     mean = own.excess[inside].mean()
     if mean < SEEN * below.std():

@@ -195,11 +195,14 @@ def fingerprint(names: tuple[str, ...], write: bool, part: str, device: str) -> 
     """
     from lib.runs import choices, fingerprints
     from lib.runs.definition import Experiment, experiment_files
+    from lib.runs.sweep import graphics_cards
 
     if write and part:
         raise ValueError("one of --write and --point is allowed: a part of a fingerprint is not kept alone")
     if write and device != "cpu":
         raise ValueError(f"--write keeps numbers of the CPU, got --device {device}")
+    if device == "cuda":
+        graphics_cards()
     experiments = [Experiment(name) for name in names or sorted(experiment_files())]
     faults, new = choices.default_faults(experiments, choices.kept_defaults())
     faults += [f"{field}: not kept yet: `python -m lib fingerprint --write` adds it" for field in new]

@@ -18,7 +18,7 @@ from lib import ROOT, inputs, plain_yaml
 
 FOLDER = ROOT / "experiments"
 KEYS = {"name", "title", "source", "run", "version", "defaults", "families", "profiles", "fingerprint"}
-PROFILE_KEYS = {"set", "seeds", "grid"}
+PROFILE_KEYS = {"includes", "set", "seeds", "grid"}
 FINGERPRINT_KEYS = {"set", "grid"}
 
 
@@ -92,8 +92,9 @@ class Experiment:
     parameters), `families` (named sets of parameters), `profiles`, and `fingerprint`, a tiny grid that takes every path
     of the code. A profile has `set` (parameters of all its runs), `seeds` (how many, from 0) and `grid`: a list of
     mappings, each with `family` if it starts from one, and `seeds` if it has its own number of them, in which a list is
-    an axis and a mapping is merged. Order of precedence: grid, set, family, defaults. `fingerprint` has `set` and
-    `grid` alone. Raises ValueError, with the place in the file, for one that is otherwise.
+    an axis and a mapping is merged. Order of precedence: grid, set, family, defaults. `includes` names a profile above
+    it whose runs are among its own. `fingerprint` has `set` and `grid` alone. Raises ValueError, with the place in the
+    file, for one that is otherwise.
     """
 
     def __init__(self, name: str, folder: Path = FOLDER) -> None:
@@ -126,8 +127,10 @@ class Experiment:
         for family, given in self.families.items():
             _parameters(given, f"{here}: family {family}")
         self.profiles: dict[str, Any] = _mapping(content["profiles"], f"{here}: profiles")
+        above: list[str] = []
         for profile, given in self.profiles.items():
-            _check_profile(given, f"{here}: profile {profile}")
+            _check_profile(given, f"{here}: profile {profile}", above)
+            above.append(profile)
         self.file = path
         self.where = f"{folder.name}/{here}"
         self.fingerprint: dict[str, Any] = {"grid": []}
@@ -136,7 +139,9 @@ class Experiment:
             _check_fingerprint(self.fingerprint, f"{here}: fingerprint of {name}")
 
     def runs(self, profile: str) -> list[Run]:
-        """All runs of one profile, in the order of the grid, seeds innermost. No network is built.
+        """All runs of one profile, those of one that it includes first, in the order of the grid, seeds innermost.
+
+        No network is built.
 
         Raises ValueError for an unknown profile, parameter, family or module, and for a value of another type.
         """
@@ -145,7 +150,7 @@ class Experiment:
             raise ValueError(f"profile of {self.name}: {there}, got {profile!r}")
         chosen = self.profiles[profile]
         known = self.known_parameters
-        found: dict[str, Run] = {}
+        found = {run.identity: run for run in self.runs(chosen["includes"])} if "includes" in chosen else {}
         for point, given in self.points(chosen):
             parameters = known.read(given, self.name).model_dump()
             for seed in range(point["seeds"] if "seeds" in point else chosen["seeds"]):
@@ -254,9 +259,12 @@ def _check_grid(section: Mapping[str, Any], where: str) -> None:
                 raise ValueError(f"{place}: a value, or a list of at least one, is allowed, got []")
 
 
-def _check_profile(given: Any, where: str) -> None:
+def _check_profile(given: Any, where: str, above: list[str]) -> None:
     _only(_mapping(given, where), PROFILE_KEYS, where)
     _check_grid(given, where)
+    if "includes" in given and given["includes"] not in above:
+        allowed = f"one of {', '.join(above)} is allowed" if above else "no profile stands above it"
+        raise ValueError(f"{where}: includes: {allowed}, got {given['includes']!r:.60}")
     if "seeds" in given:
         _check_seeds(given["seeds"], f"{where}: seeds")
     for number, entry in enumerate(given["grid"], 1):

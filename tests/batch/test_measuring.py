@@ -140,7 +140,7 @@ def test_shuffled_and_short_texts_through_the_command(tmp_path: Path, shuffled: 
     status, output = call(str(tmp_path / "text.txt"), "-o", str(tmp_path / "out"))
     assert status == 0, output
     measured = results.load(tmp_path / "out").two_point
-    assert measured.character.verdict == expected
+    assert measured.character.verdict == expected and f"character: {expected} ({measured.character.reason})" in output
     assert measured.character.exponent is None and measured.character.correlation_length is None
     if not shuffled:
         assert measured.word.verdict == measured.byte_pair.verdict == expected

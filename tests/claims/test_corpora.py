@@ -66,6 +66,15 @@ def test_what_neither_law_wins_is_undecided_and_no_pass(capsys: pytest.CaptureFi
     assert capsys.readouterr().out.count("interval too wide") == 2
 
 
+def test_a_power_law_passes_only_if_documents_do_not_explain_it(capsys: pytest.CaptureFixture) -> None:
+    rule = {"at_least": 0.9, "gap": 0.8, "fewest": 0, "part": "law", "explanation": "the exponential is preferred"}
+    rule["reason"] = "interval too wide"
+    cases = ([[1.0, 0.95]], [[1.0, 0.6]], [[0.95, 0.02]], [[0.76, 0.03]], [[0.05, 0.02]])
+    found = [judge("shen-fig3d", case, **rule) for case in cases]
+    assert found == ["agrees", "undecided", "undecided", "undecided", "differs"]
+    assert capsys.readouterr().out.count("interval too wide") == 3
+
+
 def test_much_larger_is_refused_for_what_is_little_larger(capsys: pytest.CaptureFixture) -> None:
     rule = {"at_least": 2, "fewest": 0, "part": "ratio", "explanation": "less than twice"}
     for claim in ("shen-gpt2-magnitude", "shen-wt2-validation"):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from lib.information.intervals import Interval
 from lib.measure.curves import Curve, blocks_of, distances, drift, halves, measure_curve
 from lib.measure.laws import fit_concatenated, read_curve
 from lib.measure.symbols import Symbols
+from lib.measure.two_point import _from_drift
 from lib.processes import MarkovChain, PowerLawBinary
 
 LAGS = np.unique(np.geomspace(1, 1000, 48).round().astype(np.int64))
@@ -128,6 +130,22 @@ def test_drift_is_what_change_of_composition_gives():
     assert found.low < expected < found.high and found.value == pytest.approx(expected, rel=0.1)
     still = drift(symbols(random.integers(2, size=64_000)))
     assert abs(still.value) < 3e-5
+
+
+def test_a_law_whose_far_half_is_drift_says_so_and_no_other_does():
+    curve = made(0.01 * LAGS**-0.5)
+    found = read_curve(curve, 10**6)
+    assert found.verdict == "power law" and found.range == (1, 1000)
+    far = 0.01 * LAGS[LAGS >= np.sqrt(1000)] ** -0.5  # the farther half in ln distance
+
+    def told(share):
+        level = share * far.mean()
+        return _from_drift(found, curve, Interval(level, 0.9 * level, 1.1 * level))
+
+    assert "; drift alone gives 62% of the information from 34 on" in told(0.62)
+    assert told(0.45) == told(-1) == _from_drift(found, curve, Interval(0.01, -0.001, 0.021)) == ""
+    nothing = read_curve(made(np.zeros(len(LAGS))), 10**6)
+    assert nothing.verdict != "power law" and not _from_drift(nothing, curve, Interval(0.01, 0.009, 0.011))
 
 
 def test_halves_that_differ_are_told_apart_and_equal_ones_are_not():

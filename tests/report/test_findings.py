@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from lib import ROOT
-from lib.report import findings, scorecard
+from lib.information import fit_power_law
+from lib.processes import PowerLawBinary
+from lib.report import benchmarks, findings, scorecard
 from lib.report.catalogue import find
 from lib.report.scorecard import Row
 from lib.report.shown import WORDS
+from lib.runs.definition import Experiment, experiment_files
 
 CLAIM = "shen-eq47"
 
@@ -140,3 +143,44 @@ def test_the_readme_says_what_the_landing_page_finds(recorded: list[Row]) -> Non
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     section = readme[readme.index("## What was found") :].split("\n\n")[1]
     assert section.splitlines() == expected and len(expected) >= 5
+
+
+ALL = "Of all runs of profile paper"
+FRONT = ("README.md", "book/index.md", "book/running.md")
+TO_WRITE = {"copied_pairs"}  # the experiment, and its chapter, that a reader is shown how to add
+
+
+@pytest.mark.parametrize("page", FRONT)
+def test_commands_name_experiments_and_chapters_that_are_there(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    chapters = {path.stem for path in (ROOT / "notebooks").glob("*/*.md")} | {"all"}
+    trained, executed = (set(re.findall(rf"-m lib {command} ([\w-]+)", text)) for command in ("sweep", "run"))
+    assert trained and trained - TO_WRITE <= set(experiment_files())
+    assert executed - TO_WRITE <= chapters
+    assert not trained & executed - TO_WRITE  # an experiment is no chapter: no example is the name of both
+
+
+def test_the_readme_says_what_is_trained_on_a_gpu_as_it_was_counted() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (name,) = re.findall(r"lib sweep (\S+) --profile paper --device cuda", readme)
+    ((runs, hours),) = re.findall(r"(\d+) trainings, some (\d+) hours", readme)
+    (table,) = (one.tables[ALL] for one in benchmarks.load() if ALL in one.tables)
+    planned = {row["experiment"]: row["runs"] for row in table if row["experiment"] != "text-information"}  # reads, too
+    assert planned == {other: len(Experiment(other).runs("paper")) for other in planned}
+    (counted,) = (row for row in table if row["experiment"] == name)
+    assert int(runs) == counted["runs"] == len(Experiment(name).runs("paper"))
+    assert int(hours) == round(counted["one after the other, h"])
+    assert name in (ROOT / "book" / "index.md").read_text(encoding="utf-8")
+
+
+def test_the_shortest_call_gives_what_its_comment_says() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
+    (said,) = re.findall(r"# (0\.\d+) is also", code)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    process, lags = names["process"], names["lags"]
+    found = [fit_power_law(lags, curve).exponent for curve in (names["curve"], process.mutual_information(lags))]
+    assert {f"{exponent:.2f}" for exponent in found} == {said}
+    throughout = PowerLawBinary(1000, process.amplitude, process.exponent, exact=True).mutual_information(lags)
+    assert fit_power_law(lags, throughout).exponent == pytest.approx(process.exponent, abs=1e-9)

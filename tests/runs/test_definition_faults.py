@@ -59,6 +59,11 @@ FAULTS = [
     (profile(grid=[{"width": 1, "seeds": [1, 1.5]}]), f"grid: entry 1: seeds: {SEEDS} 1.5"),
     (profile(set=["width"]), "profile smoke: set: a mapping is allowed, got ['width']"),
     (profile(set=[]), "profile smoke: set: a mapping is allowed, got []"),
+    (profile(includes="laptop"), "profile smoke: includes: no profile stands above it, got 'laptop'"),
+    (
+        written(profiles={"a": CONTENT["profiles"]["smoke"], "b": {**CONTENT["profiles"]["smoke"], "includes": "b"}}),
+        "profile b: includes: one of a is allowed, got 'b'",
+    ),
     (written(profiles=None), "profiles: a mapping is allowed, got None"),
     (written(profiles={"smoke": None}), "profile smoke: a mapping is allowed, got None"),
     (written(profiles={1: {}}), "profiles: names that are texts are allowed, got 1"),

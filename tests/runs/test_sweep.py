@@ -466,6 +466,8 @@ def test_a_sweep_for_a_gpu_on_a_machine_without_one_is_refused_before_anything_s
     assert result.exit_code == 1 and "CUDA finds no GPU" in result.output
     assert not list(tmp_path.iterdir())
     assert CliRunner().invoke(cli.main, [*words, "--dry-run"]).exit_code == 0
+    result = CliRunner().invoke(cli.main, ["fingerprint", "binary_sequences", "--device", "cuda"])
+    assert result.exit_code == 1 and "CUDA finds no GPU" in result.output
 
 
 def test_gpus_are_shared_out_among_the_workers(monkeypatch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,15 +59,16 @@ def table_of_live(records: Iterable[Mapping[str, Any]]) -> str:
 
 def table_of_ranges(networks: Iterable[tuple[Network, Runs]]) -> str:
     """Every network: its loss, the share of the information that it writes by range, and its correlation length."""
+    some = list(networks)
     return table(
         [
-            *_named(),
+            *_named(some),
             *((f"written / read, {name}", _mean(_ratio(band), "z.2f")) for name, band in BANDS.items()),
             ("500–1000 over 100–499", _mean(lambda run: run.levelling().value, "z.2f")),
-            (r"$\xi$", _mean(lambda run: run.correlation_length(), "z.1f")),
+            (r"$\xi$ (characters)", _mean(lambda run: run.correlation_length(), "z.1f")),
             (r"$\xi$ of the text", lambda row: f"{row[1][0].correlation_length('read'):.1f}"),
         ],
-        networks,
+        some,
     )
 
 
@@ -88,7 +89,7 @@ def table_of_budgets(selection: Selection) -> str:
         cells = [_change(losses, epochs, asked) for asked in ((2 * epochs, 1), (epochs, 1 / 3), (epochs, 3))]
         if any(cells):
             own = float(np.mean([run.loss for run in usual(runs)]))
-            rows.append([_name(network), epochs, f"{own:.3f}", *cells])
+            rows.append([_name(network, selection.found), epochs, f"{own:.3f}", *cells])
     return markdown_table(head, rows)
 
 
@@ -115,13 +116,10 @@ def table_of_quality(networks: Iterable[tuple[Network, Runs]]) -> str:
     def own(row: tuple[Network, Runs]) -> str:
         return f", {TEXTS[row[0].text]}" if row[0].text in PROSE else ""
 
-    def known(row: tuple[Network, Runs]) -> str:
-        alike = sum(_name(network) == _name(row[0]) for network, _ in some)
-        return f" ({row[0].words:,} known)" if alike > 1 and row[0].words else ""
-
     some = list(networks)
+    every = [network for network, _ in some]
     columns: list[Column] = [
-        ("network", lambda row: _name(row[0]) + known(row) + own(row)),
+        ("network", lambda row: _name(row[0], every) + own(row)),
         ("nats per character", _mean(lambda run: run.loss, "z.3f")),
         ("half is lost at (characters)", _mean(lambda run: run.half_distance, "z.0f")),
         *((f"{name} (%)", _mean(quality(name), "z.1f")) for name in MEASURES),
@@ -174,13 +172,17 @@ def samples(selection: Selection) -> str:
     return "\n\n".join(told) or "Nothing is recorded yet."
 
 
-def _name(network: Network) -> str:
-    return f"{network}, {network.level}s"
+def _name(network: Network, beside: Iterable[Network]) -> str:
+    """As in "LSTM 64, words"; with how many words it knows if another of the same name has read the same text."""
+    own = (str(network), network.level, network.text)
+    alike = sum((str(other), other.level, other.text) == own for other in beside)
+    return f"{network}, {network.level}s" + (f" ({network.words:,} known)" if alike > 1 and network.words else "")
 
 
-def _named() -> list[tuple[str, Callable[[tuple[Network, Runs]], Any]]]:
+def _named(some: Sequence[tuple[Network, Runs]]) -> list[tuple[str, Callable[[tuple[Network, Runs]], Any]]]:
+    every = [network for network, _ in some]
     return [
-        ("network", lambda row: _name(row[0])),
+        ("network", lambda row: _name(row[0], every)),
         ("read", lambda row: TEXTS[row[0].text]),
         ("seeds", lambda row: len(row[1])),
         ("nats per character", _mean(lambda run: run.loss, "z.3f")),

@@ -26,7 +26,7 @@ def draw_attention(axes: Axes, run: RecallRun) -> Any:
     shares = np.array(run.inside("after")["attention"]["on_each_symbol"], dtype=np.float64)
     first, last = 0.5, len(shares) + 0.5
     image = axes.imshow(shares, extent=(first, last, last, first))
-    axes.set(xlabel=f"symbol\n({run.task}, T = {run.delay})", ylabel="step of recall")
+    axes.set(xlabel=f"place of the symbol\n({run.task}, T = {run.delay})", ylabel="step of recall")
     axes.grid(visible=False)
     return image
 

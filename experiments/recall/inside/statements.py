@@ -128,6 +128,8 @@ def judge_relevance(runs: Iterable[RecallRun], without: str = "other") -> dict[s
     """End of Remark 6: most states are relevant or not, and the gradient is about that without the latter; by part.
 
     Before training all states are relevant, so that both kinds together pass; hence the latter are judged alone too.
+    The paper says this of trained networks, and so do we. It is no mark of what was learned: untrained networks whose
+    scores are multiplied by a hundred pass on copy, for most weights of a sharp softmax are about zero.
     Of full attention alone: a screened set has no weights on most states. Trainings that went on after success are
     cases of their own, so that what is said holds of both. without: "other", or "random" for as many
     states drawn at random in their place.

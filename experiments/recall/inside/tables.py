@@ -14,6 +14,10 @@ from experiments.recall.tables import NOT_YET
 from lib.models.catalogue import NAMES
 from lib.report.page import markdown_table, span
 
+OF_SHARPNESS = (  # shown in test_relevance
+    "Sharp attention alone does this: untrained networks whose scores are multiplied by a hundred meet all bounds "
+    "on copy (in the tests). It is a property of the softmax, not of what was learned."
+)
 LEFT_OUT = {
     "without_other": "of states that are not relevant",
     "without_random": "of as many states, drawn at random",
@@ -60,7 +64,8 @@ def table_of_paths(runs: Iterable[RecallRun]) -> str:
             rows.append([task, others, name, *told])
     if not rows:
         return f"Paths: {NOT_YET}."
-    return markdown_table(["task", "not relevant, %", "weights taken as 0", "relative error", "cosine"], rows)
+    shown = markdown_table(["task", "not relevant, %", "weights taken as 0", "relative error", "cosine"], rows)
+    return f"{shown}\n\n{OF_SHARPNESS}"
 
 
 def largest_difference(runs: Iterable[RecallRun]) -> float | None:

@@ -2,7 +2,8 @@
 
 A bootstrap redraws blocks from tables of all of them, which for thousands of symbols are too large.
 Here one table of all pairs is kept, and the pairs of one block at a time are taken out of it: sum n f(n) changes only
-at the cells that the block has touched. So all B curves cost two passes over the text, and memory two tables.
+at the cells that the block has touched. So all B curves cost two passes over the text, and memory two tables. Where
+tables of all blocks hold no more cells than the text has symbols they are kept after all, and one pass is enough.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from lib.information.two_point import checked_lags
 from lib.machine import available_cores
 
 LARGEST = 1 << 25  # cells of a table: 128 MB, and each thread has two
+APART = 1 << 22  # cells of the tables of all blocks together: 16 MB for each thread
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,8 @@ def leave_blocks_out(
     symbols, lags, offsets: as in `segmented_mutual_information`, whose curve this is. A pair belongs to the block in
     which it starts. ``ValueError`` for bad input, for blocks shorter than the largest lag or without a pair at some
     lag, and for more than 5792 symbols (number the rare ones alike). O(length + size^2) per lag; the lags are shared
-    among `workers` threads (default: all cores), each with two tables of size^2 counters.
+    among `workers` threads (default: all cores), each with two tables of size^2 counters, or with blocks + 1 of them
+    where those of all blocks hold at most as many counters as there are symbols, and at most 2^22.
     """
     rule = find_estimator(estimator)
     threads = available_cores() if workers is None else whole_number(workers, "workers", 1)
@@ -80,12 +83,13 @@ def leave_blocks_out(
     weights, series = tabulated_weights(rule), series_coefficients(rule)
 
     def count(some: Iterable[int]) -> list[tuple[Floats, Any, Any]]:
-        whole, part = np.zeros(size * size, dtype=np.uint32), np.zeros(size * size, dtype=np.uint32)
+        tables = blocks if blocks * size * size <= min(len(array), APART) else 1
+        whole, parts = np.zeros(size * size, dtype=np.uint32), np.zeros((tables, size * size), dtype=np.uint32)
         found = []
         for lag in some:
             sums, cells = np.zeros((blocks + 1, 3)), np.zeros((blocks + 1, 3), dtype=np.int64)
             pairs = np.zeros(blocks + 1, dtype=np.int64)
-            _leave_out(array, size, borders, lag, blocks, whole, part, weights, series, sums, cells, pairs)
+            _leave_out(array, size, borders, lag, blocks, whole, parts, weights, series, sums, cells, pairs)
             found.append((sums, cells, pairs))
         return found
 
@@ -104,15 +108,24 @@ def leave_blocks_out(
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def _leave_out(
-    symbols: Any, size: int, offsets: Any, lag: int, blocks: int, whole: Any, part: Any,
+    symbols: Any, size: int, offsets: Any, lag: int, blocks: int, whole: Any, parts: Any,
     weights: Any, series: Any, sums: Any, cells: Any, pairs: Any,
 ) -> None:  # fmt: skip
-    """Row 0 of sums, cells and pairs: of all pairs; row b + 1: without those that start in block b. Tables end zero."""
-    length = len(symbols)
+    """Row 0 of sums, cells and pairs: of all pairs; row b + 1: without those that start in block b. Tables end zero.
+
+    whole (size^2,), parts (blocks, size^2) or (1, size^2): with tables of all blocks the text is read once, otherwise
+    the cells that a block has touched are noted as it is read again.
+    """
+    apart, ends = len(parts) > 1, np.arange(blocks + 1) * len(symbols) // blocks
+    touched = np.empty(len(whole) if apart else len(symbols) // blocks + 1, dtype=np.int64)
+    document = 0
+    for block in range(blocks):
+        table = parts[block] if apart else whole
+        document = _count(symbols, size, offsets, lag, ends[block], ends[block + 1], document, table)
+        if apart:
+            for cell in range(len(whole)):
+                whole[cell] += table[cell]
     first, second = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
-    for document in range(len(offsets) - 1):
-        for place in range(offsets[document], offsets[document + 1] - lag):
-            whole[np.uint64(symbols[place]) * np.uint64(size) + np.uint64(symbols[place + lag])] += 1
     for a in range(size):
         row = 0.0
         for b in range(size):
@@ -123,55 +136,89 @@ def _leave_out(
                 row += weight(n, weights, series)
                 cells[0, 2] += 1
         sums[0, 2] += row
-    for a in range(size):
-        pairs[0] += first[a]
-        if first[a] > 0:
-            sums[0, 0] += weight(first[a], weights, series)
-            cells[0, 0] += 1
-        if second[a] > 0:
-            sums[0, 1] += weight(second[a], weights, series)
-            cells[0, 1] += 1
-    touched = np.empty(length // blocks + 2, dtype=np.int64)
-    own_first, own_second = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+    pairs[0] = first.sum()
+    _sum_margins(first, second, weights, series, sums[0], cells[0])
     document = 0
     for block in range(blocks):
-        own_first[:] = 0
-        own_second[:] = 0
-        number, seen = 0, 0
-        place, end = block * length // blocks, (block + 1) * length // blocks
-        while place < end:
-            while offsets[document + 1] <= place:
-                document += 1
-            stop = min(end, offsets[document + 1] - lag)
-            for i in range(place, stop):
-                near, far = np.uint64(symbols[i]), np.uint64(symbols[i + lag])
-                cell = near * np.uint64(size) + far
-                if part[cell] == 0:
-                    touched[number] = cell
-                    number += 1
-                part[cell] += 1
-                own_first[near] += 1
-                own_second[far] += 1
-                seen += 1
-            place = min(end, offsets[document + 1])
+        part, left = parts[block if apart else 0], np.stack((first, second))
+        if apart:
+            number = _take_out(part, touched, left)
+        else:
+            number, document = _count_anew(
+                symbols, offsets, lag, ends[block : block + 2], document, part, touched, left
+            )
         gone, emptied = 0.0, 0
         for index in range(number):
-            cell = np.uint64(touched[index])
-            n = int(whole[cell])
-            left = n - int(part[cell])
-            gone += weight(n, weights, series) - weight(left, weights, series)
-            emptied += left == 0
+            cell = touched[index]
+            n, own = int(whole[cell]), int(part[cell])
+            gone += weight(n, weights, series) - weight(n - own, weights, series)
+            emptied += n == own
             part[cell] = 0
-        pairs[block + 1] = pairs[0] - seen
+        pairs[block + 1] = left[0].sum()
         sums[block + 1, 2] = sums[0, 2] - gone
         cells[block + 1, 2] = cells[0, 2] - emptied
-        for a in range(size):
-            left = first[a] - own_first[a]
-            if left > 0:
-                sums[block + 1, 0] += weight(left, weights, series)
-                cells[block + 1, 0] += 1
-            left = second[a] - own_second[a]
-            if left > 0:
-                sums[block + 1, 1] += weight(left, weights, series)
-                cells[block + 1, 1] += 1
+        _sum_margins(left[0], left[1], weights, series, sums[block + 1], cells[block + 1])
     whole[:] = 0
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _count(symbols: Any, size: int, offsets: Any, lag: int, place: int, end: int, document: int, table: Any) -> int:
+    """Add the pairs that start at place .. end to a table; the document of `end`, from one at or before `place`."""
+    width = np.uint64(size)
+    while place < end:
+        while offsets[document + 1] <= place:
+            document += 1
+        for i in range(place, min(end, offsets[document + 1] - lag)):
+            table[np.uint64(symbols[i]) * width + np.uint64(symbols[i + lag])] += 1
+        place = min(end, offsets[document + 1])
+    return document
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _count_anew(
+    symbols: Any, offsets: Any, lag: int, ends: Any, document: int, table: Any, touched: Any, left: Any
+) -> tuple[int, int]:
+    """The same into a table of zeros, off `left`, (2, size): how many new cells `touched` lists, and the document."""
+    (first, second), width, number = left, np.uint64(left.shape[1]), 0
+    place, end = ends
+    while place < end:
+        while offsets[document + 1] <= place:
+            document += 1
+        for i in range(place, min(end, offsets[document + 1] - lag)):
+            near, far = np.uint64(symbols[i]), np.uint64(symbols[i + lag])
+            cell = near * width + far
+            if table[cell] == 0:
+                touched[number] = cell
+                number += 1
+            table[cell] += 1
+            first[near] -= 1
+            second[far] -= 1
+        place = min(end, offsets[document + 1])
+    return number, document
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _take_out(table: Any, touched: Any, left: Any) -> int:
+    """Take the pairs of a table off `left`, (2, size): how many of its cells are not zero, which `touched` lists."""
+    (first, second), size, number = left, left.shape[1], 0
+    for a in range(size):
+        row = table[a * size : (a + 1) * size]
+        for b in range(size):
+            if row[b] > 0:
+                touched[number] = a * size + b
+                number += 1
+                first[a] -= row[b]
+                second[b] -= row[b]
+    return number
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _sum_margins(first: Any, second: Any, weights: Any, series: Any, sums: Any, cells: Any) -> None:
+    """Fill in the sums and cells of the first and of the second symbols."""
+    for a in range(len(first)):
+        if first[a] > 0:
+            sums[0] += weight(first[a], weights, series)
+            cells[0] += 1
+        if second[a] > 0:
+            sums[1] += weight(second[a], weights, series)
+            cells[1] += 1

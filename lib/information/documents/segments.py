@@ -17,6 +17,7 @@ from lib.information.estimators import entropy
 from lib.information.two_point import checked_lags, mutual_information
 
 NUMBERS = 6  # of pairs for which a floor is measured
+ATTEMPTS = 1000  # to bring neighbours apart
 DENSE_CELLS = 1 << 22  # a table of all pairs is kept up to this size, beyond it the pairs are sorted
 
 Symbols = npt.NDArray[np.unsignedinteger[Any]]
@@ -45,6 +46,14 @@ def checked_offsets(offsets: npt.ArrayLike | None, length: int) -> Integers:
     if not valid or borders[0] != 0 or borders[-1] != length or np.any(np.diff(borders.astype(np.int64)) < 0):
         raise ValueError(f"offsets must rise from 0 to the number of symbols, {length}; got {offsets!r}")
     return borders.astype(np.int64)
+
+
+def borders_of(offsets: npt.ArrayLike) -> Integers:
+    """The same of documents that fill a text, whatever its length."""
+    given = np.asarray(offsets)
+    if given.ndim != 1 or given.size < 2 or given.dtype.kind not in "iu":
+        raise ValueError(f"offsets: a row of at least two whole numbers is allowed, got {offsets!r}")
+    return checked_offsets(given, int(given[-1]))
 
 
 def pair_starts(lag: int, offsets: Integers) -> Integers:
@@ -217,3 +226,47 @@ def _in_another_order(array: npt.NDArray[Any], block: int, random: np.random.Gen
     borders = np.concatenate([[0], ends[ends < len(array)], [len(array)]]).tolist()
     order = random.permutation(len(borders) - 1).tolist()
     return np.concatenate([array[borders[one] : borders[one + 1]] for one in order])
+
+
+def shuffled_partners(offsets: npt.ArrayLike, block: int, *, within: bool, seed: int | np.random.Generator) -> Integers:
+    """A place for every place: blocks of tokens in random order, over the whole corpus or `within` each document.
+
+    offsets: (documents + 1,) borders. The order starts at a random place, and no block meets itself or a neighbour, so
+    that partners are at least `block` tokens apart. Documents of fewer than 8 blocks are left out of both kinds: their
+    places are -1. Returns (length,). ValueError if no document is that long. O(length).
+    """
+    whole_number(block, "block", 1)
+    random = generator(seed)
+    borders = borders_of(offsets)
+    length = int(borders[-1])
+    long_enough = np.diff(borders) >= 8 * block
+    if not long_enough.any():
+        raise ValueError(
+            f"block: at most an eighth of the longest document, {int(np.diff(borders).max())}, got {block}"
+        )
+    documents = [np.arange(a, b) for a, b in zip(borders[:-1][long_enough], borders[1:][long_enough], strict=True)]
+    partners = np.full(length, -1, dtype=np.int64)
+    for places in documents if within else [np.concatenate(documents)]:
+        moved = np.roll(places, -int(random.integers(places.size)))
+        whole = places.size // block
+        order = _far_from_itself(whole, random)
+        blocks = moved[: whole * block].reshape(whole, block)
+        partners[blocks.ravel()] = blocks[order].ravel()
+        rest = moved[whole * block :]  # fewer than a block: they meet the same number of places half-way round
+        partners[rest] = moved[whole * block // 2 :][: rest.size]
+    return partners
+
+
+def _far_from_itself(number: int, random: np.random.Generator) -> npt.NDArray[Any]:
+    """A random order of `number` >= 8 blocks in a circle in which none is at its own place or next to it."""
+    order = random.permutation(number)
+    here = np.arange(number)
+    for _ in range(ATTEMPTS):
+        gap = np.abs(order - here)
+        close = np.flatnonzero(np.minimum(gap, number - gap) <= 1)
+        if not close.size:
+            return order
+        for place in close:
+            other = int(random.integers(number))
+            order[place], order[other] = order[other], order[place]
+    raise RuntimeError(f"no order of {number} blocks without neighbours was found")

@@ -174,15 +174,47 @@ def test_three_printed_gaps_beyond_noise_are_several(
         ((0.93, 0.94), "paper", "undecided"),
     ],
 )
-def test_an_lstm_does_as_well_or_not(lstm: Sequence[float], profile: str, outcome: str, recorded: Any) -> None:
+def test_an_lstm_performs_well_or_not(
+    lstm: Sequence[float], profile: str, outcome: str, recorded: Any, ceilings: Any
+) -> None:
     attending = [*agents("Memory", "rel_lstm", ABOVE), *agents("Memory", "mem_lstm", ABOVE)]
     without = agents("Memory", "lstm", ABOVE, memory="steps")  # another agent, which does not count
-    statements.judge_recurrent(agent_runs([*attending, *agents("Memory", "lstm", lstm), *without]), profile)
-    assert recorded()["where they learned: an LSTM without attention does as well"]["outcome"] == outcome
+    statements.judge_recurrent(agent_runs([*attending, *agents("Memory", "lstm", lstm), *without]), profile, ceilings)
+    assert recorded()[statements.RECURRENT]["outcome"] == outcome
 
 
-def test_without_an_lstm_nothing_is_said_of_it(recorded: Any) -> None:
-    assert statements.judge_recurrent(everything(ABOVE), "paper") == "undecided"
+LAYERS = ("lstm", "mem_lstm", "rel_lstm")
+
+
+@pytest.mark.parametrize(
+    ("task", "returns", "outcome"),
+    [
+        ("Memory", (0.0, 0.0, 0.0), "undecided"),  # agents that never get anything have not learned
+        ("DoorKey", (0.0, 0.0, 0.0), "undecided"),
+        ("Memory", (0.48, 0.50, 0.49), "undecided"),  # nor have those that get what can be had without the cue
+        ("DoorKey", (0.48, 0.50, 0.49), "differs"),  # all alike, and far from what is printed
+        ("DoorKey", (0.80, 0.81, 0.82), "differs"),
+        ("DoorKey", (0.93, 0.94, 0.92), "holds"),
+    ],
+)
+def test_agents_that_are_alike_do_not_show_that_an_lstm_performs_well(
+    task: str, returns: Sequence[float], outcome: str, recorded: Any, ceilings: Any
+) -> None:
+    runs = agent_runs(one for layer in LAYERS for one in agents(task, layer, returns))
+    statements.judge_recurrent(runs, "paper", ceilings)
+    assert recorded()[statements.RECURRENT]["outcome"] == outcome
+
+
+def test_agents_have_learned_above_what_can_be_had_without_the_cue(ceilings: Any) -> None:
+    limit = ceilings["MemoryS7"].value
+    for more, expected in ((0.15, True), (0.09, False)):  # 0.1 is noise
+        runs = agent_runs(agents("Memory", "rel_lstm", [limit + more + change for change in (0.001, 0.0, -0.001)]))
+        assert statements.learned(runs, "Memory", ceilings) is expected
+    assert not statements.learned({}, "DoorKey", ceilings)
+
+
+def test_without_an_lstm_nothing_is_said_of_it(recorded: Any, ceilings: Any) -> None:
+    assert statements.judge_recurrent(everything(ABOVE), "paper", ceilings) == "undecided"
 
 
 def test_without_agents_the_claim_is_open(recorded: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.natural_corpora.tail import measure_tail
+from experiments.natural_corpora.tail import measure_beside_documents, measure_tail
 from lib.information.decay.weighted import weighted_fit
 from lib.processes import PowerLawBinary, corpora
 from tests.experiments.natural_corpora.test_uniformity import persistent
@@ -57,6 +57,66 @@ def test_an_exponential_is_not_taken_for_a_power_law():
     lags = np.arange(4, 60, 4)
     tail = measure_tail(persistent(300_000, 0.95, 0), lags, seed=3)
     assert tail.favoured < 0.05 and tail.advantage < 0
+
+
+def written(documents: int, seed: int, *, unlike: bool, memory: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Documents of 4500 letters: exponential memory with the correlation length 60, letters unlike, or both."""
+    random, size, length = np.random.default_rng(seed), 27, 4500
+    usual, rows = random.dirichlet(np.full(size, 2.0)), []
+    tilt = np.where(np.arange(size) < size // 2, 0.18, -0.18) * memory
+    for _ in range(documents):
+        law = random.dirichlet(usual * 300) if unlike else usual
+        state = np.cumsum(random.random(length) < (1 - np.exp(-1 / 120)) / 2) % 2
+        drawn = [random.choice(size, length, p=each / each.sum()) for each in (law * np.exp(tilt), law / np.exp(tilt))]
+        rows.append(np.where(state == 0, *drawn))
+    return np.concatenate(rows), np.arange(documents + 1) * length
+
+
+def test_documents_that_differ_and_an_exponential_are_no_power_law():
+    symbols, borders = written(160, 0, unlike=True, memory=True)
+    plain, beyond = measure_beside_documents(symbols, FAR, borders, replicates=100)
+    # by the floor alone the control passes both parts of the claim
+    assert plain.favoured >= 0.9 and plain.last[0] > 0.1 * np.mean(plain.last) > 0
+    assert beyond.favoured < 0.9 and beyond.last[0] < 0 < beyond.last[1]
+    assert np.array_equal(plain.curve, beyond.curve) and plain.raw_interval == beyond.raw_interval
+
+
+def test_the_level_is_that_of_the_law_of_every_document():
+    symbols, borders = written(120, 1, unlike=True, memory=False)
+    plain, beyond = measure_beside_documents(symbols, FAR, borders, replicates=20)
+    counts = np.array([np.bincount(row, minlength=27) for row in np.split(symbols, borders[1:-1])], dtype=float)
+    pairs = counts.T @ counts - np.diag(counts.sum(axis=0))  # of different places in one document
+    joint = pairs / pairs.sum()
+    exact = np.sum(joint * np.log(joint / np.outer(joint.sum(axis=0), joint.sum(axis=0))))
+    assert (beyond.floor - plain.floor) == pytest.approx(exact, rel=0.15)
+    assert np.all(np.abs(beyond.means) < exact / 2) and abs(beyond.means.mean()) < exact / 8
+    assert plain.means.mean() == pytest.approx(exact, rel=0.15)
+
+
+def test_the_level_moves_with_the_documents_that_are_drawn():
+    symbols, borders = written(64, 2, unlike=True, memory=False)
+    rare = np.random.default_rng(3).random(len(symbols)) < 0.5
+    symbols[rare & (np.arange(len(symbols)) < len(symbols) // 4)] = 0  # a quarter of the documents is of another kind
+    plain, beyond = measure_beside_documents(symbols, FAR, borders, replicates=40)
+    assert beyond.means.std() < plain.means.std() / 4
+
+
+def test_slow_memory_loses_its_law_to_the_control_and_keeps_its_information():
+    rows = PowerLawBinary(4096, amplitude=0.1, exponent=0.6, exact=True).sample(250, seed=1)
+    plain, beyond = measure_beside_documents(rows.ravel(), FAR, np.arange(251) * 4096, replicates=60)
+    assert plain.favoured > 0.9 > 0.1 > beyond.favoured  # so that failing it says nothing against a power law
+    assert beyond.last[0] > 0.1 * np.mean(beyond.last)
+
+
+def test_documents_too_short_to_shuffle_are_refused():
+    with pytest.raises(ValueError, match="at least 8 symbols"):
+        measure_beside_documents(np.zeros(4004, dtype=int), FAR, [0, 4, 4004])
+
+
+def test_intervals_of_one_long_sequence_lie_above_a_slow_exponent():
+    rows = PowerLawBinary(250_000, amplitude=0.1, exponent=0.3, exact=True).sample(8, seed=5)
+    tails = [measure_tail(row, FAR, replicates=60, seed=1) for row in rows]
+    assert sum(tail.interval[0] > 0.3 for tail in tails) >= 6 and all(tail.interval[1] > 0.3 for tail in tails)
 
 
 def test_shuffled_text_has_no_information_and_no_exponent():

@@ -118,15 +118,19 @@ def test_attention_has_to_be_more_concentrated_than_before_training(recorded):
 
 def test_each_step_has_to_attend_to_fewer_states_than_before_training(recorded):
     part = "figure 7, characters"
-    runs = character_runs(text_record("mem_rnn", 2.3, seed, top=0.4) for seed in range(3))
+    runs = character_runs(text_record("mem_rnn", 2.3, seed, top=0.8) for seed in range(3))  # entropy 3 - top
     assert statements.judge_fewer_states(runs, part) == "agrees"
     assert recorded[f"{part}: fewer states at a step"].remark
     told = tables.attention_told(runs)
-    assert "to fewer states after training (entropy 2.8 to 2.6 nats), and more to the same" in told
+    assert "to fewer states after training (entropy 2.8 to 2.2 nats), and more to the same" in told
     # negative controls: as untrained, and more spread out than before
     assert statements.judge_fewer_states(runs, part, when="before") == "differs"
     wide = character_runs(text_record("mem_rnn", 2.3, seed, top=0.1) for seed in range(3))
     assert statements.judge_fewer_states(wide, part) == "differs"
+    # what trainings on shuffled labels do: -0.05 to -0.06 nats in 60 updates, -0.24 in 2500
+    for top in (0.25, 0.44):
+        hardly = character_runs(text_record("mem_rnn", 2.3, seed, top=top + seed / 200) for seed in range(3))
+        assert statements.judge_fewer_states(hardly, part) == "differs"
     assert statements.judge_fewer_states([], part) == "undecided"
 
 

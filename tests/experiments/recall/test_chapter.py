@@ -116,3 +116,13 @@ def test_gradients_in_training_with_and_without_records(page: Any) -> None:
     )
     assert "kerg-fig3" in told
     assert len(plt.get_fignums()) == 4
+
+
+def test_the_page_says_in_updates_what_the_sweep_has_in_epochs() -> None:
+    runs = [run.parameters for run in Experiment("kerg-denoise").runs("laptop")]
+    (budget,) = {
+        one["updates"] * one["fit"]["epochs"] for one in runs if one["options"].get("input_start") == "kaiming"
+    }
+    words = "".join(cell.source for cell in find_page("copy_and_denoise").notebook().cells)
+    assert f"anew for {budget:,}".replace(",", " ") in words and f"{250 * 36}" in words and "18 000" in words
+    assert {one["updates"] for one in runs} == {250}

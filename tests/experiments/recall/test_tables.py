@@ -194,6 +194,7 @@ def test_the_attention_that_is_shown_is_that_of_the_network_itself_at_the_shorte
     assert (run.delay, run.seed, run.variant) == (200, 0, "") and run.name == NAMES["rel_rnn"]
     _, (above, below) = plt.subplots(1, 2)
     assert np.array_equal(inner_figures.draw_attention(above, run).get_array(), np.eye(10))
+    assert above.get_xlabel().startswith("place of the symbol\n")
     inner_figures.draw_lags(below, run)
     assert [line.get_ydata().tolist() for line in below.get_lines()] == [[0.5, 0.25]] * 2
     plt.close("all")

@@ -17,7 +17,7 @@ from experiments.token_information.exponents import (
     power_law_exponent,
 )
 from experiments.token_information.planted import PlantedTokens
-from experiments.token_information.plateau import common_starts, document_information, shuffled_partners
+from experiments.token_information.plateau import common_starts, document_information
 from experiments.token_information.resampled import (
     balanced_groups,
     half_samples,
@@ -26,6 +26,7 @@ from experiments.token_information.resampled import (
 from lib.information import entropy, fit_power_law, mutual_information
 from lib.information.bias import entropy_of, expected_entropy, independence_bias, poisson_entropy_bias
 from lib.information.corrections import fit_two_point_bias
+from lib.information.documents.segments import shuffled_partners
 from lib.information.estimators import ESTIMATORS
 from lib.report import claims
 

@@ -39,6 +39,15 @@ def test_every_curve_is_that_of_the_pairs_which_are_left(workers):
     assert not np.allclose(found.without[0], found.without[1], atol=1e-6)
 
 
+@pytest.mark.parametrize("size", [2, 7, 9, 30])  # 7 x 49 cells are fewer than 400 symbols, 7 x 81 are more
+def test_tables_of_all_blocks_and_cells_that_a_block_touched_give_the_same(size):
+    symbols = np.random.default_rng(size).integers(size, size=400)
+    borders = np.array([0, 60, 61, 400])
+    found = leave_blocks_out(symbols, [3, 50], borders, blocks=7)
+    expected = [[plain(symbols, lag, borders, 7, block) for lag in (3, 50)] for block in range(7)]
+    np.testing.assert_allclose(found.without, expected, atol=1e-12)
+
+
 @pytest.mark.parametrize("estimator", ["plugin", "miller_madow", "grassberger2008"])
 def test_all_estimators_agree_with_the_curve_of_documents(estimator):
     symbols = persistent(2000, 0.9, 3)

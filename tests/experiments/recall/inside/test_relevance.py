@@ -6,8 +6,9 @@ import torch
 import torch.nn.functional as F
 
 from experiments.recall.inside import relevance as module
+from experiments.recall.inside import statements
 from experiments.recall.inside.relevance import kinds, over_uniform, readable, relevance
-from experiments.recall.run import check
+from experiments.recall.run import Parameters, _network, check, task_of
 from lib.models import create
 from lib.processes import CopyTask
 
@@ -63,6 +64,26 @@ def test_gradients_are_those_of_the_network(architecture, options) -> None:
     assert np.allclose(ours, theirs, rtol=1e-9, atol=1e-14)
     # a wrong alpha gives another gradient
     assert module._compared(ours, states, np.zeros_like(by_hidden), by_hidden, states.alpha > 0)[0] > 1e-3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_untrained_network_whose_attention_is_sharp_meets_the_bounds_on_trained_ones(seed: int) -> None:
+    """The control of `judge_relevance`: what it asks for is of the softmax, and not of what was learned."""
+    chosen = Parameters(architecture="mem_rnn", task="copy", delay=30, width=64)  # as they are recorded
+    task = task_of(chosen)
+    inputs, targets = task.sample(8, np.random.default_rng(5))
+
+    def inside(sharper: float):
+        model = _network(chosen, task, seed)
+        with torch.no_grad():
+            model.layers[0].weight_score.mul_(sharper)
+        return relevance(model, task, inputs, targets)
+
+    found = inside(100.0)
+    assert found["relevant"] + found["other"] > statements.OF_EITHER_KIND
+    assert found["other"] > statements.NOT_RELEVANT
+    assert found["without_other"][1] > statements.APPROXIMATED > found["without_random"][1]
+    assert inside(1.0)["other"] == 0.0  # as it starts
 
 
 def test_nothing_left_out_is_no_number_and_shares_are_shares() -> None:
