@@ -90,14 +90,18 @@ def test_bits_are_counted_alike_by_all_peers(imported: Any, monkeypatch: pytest.
         assert needed == pytest.approx(pairs / 64 if "bits" in kernel.name else pairs)
 
 
-def test_one_thread_is_left_to_torch_and_to_both_libraries_for_linear_algebra(imported: Any) -> None:
+def test_one_thread_is_left_to_torch_and_to_both_libraries_and_freed_memory_is_kept(
+    imported: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from threadpoolctl import threadpool_info, threadpool_limits
 
-    before = torch.get_num_threads()
+    before, kept = torch.get_num_threads(), []
+    monkeypatch.setattr(imported("timing"), "keep_freed_memory", lambda: kept.append(True))
     try:
         with threadpool_limits(2):
             torch.set_num_threads(2)
-            imported("timing").one_thread()
+            imported("timing").as_in_a_sweep()
+            assert kept
             pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
             assert torch.get_num_threads() == 1 and len(pools) >= 2  # NumPy's and SciPy's
             assert all(pool["num_threads"] == 1 for pool in pools)

@@ -160,7 +160,7 @@ def test_readers_are_trained_on_rows_as_long_as_their_windows(cost: Any) -> None
 
 def test_hours_of_agents_are_their_updates_times_the_seconds_of_one(cost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost, "seconds_of_agent", lambda given, updates: 2.0 if given["layer"] == "mem_lstm" else 1.0)
-    monkeypatch.setattr(cost, "one_thread", lambda: None)
+    monkeypatch.setattr(cost, "as_in_a_sweep", lambda: None)
     rows = cost.agents()
     assert sum(row["runs"] for row in rows) == len(Experiment("kerg-minigrid").runs("paper")) == 63
     updates = math.ceil(5_000_000 / (16 * 128))
